@@ -188,6 +188,9 @@ func (c *Client) Upload(ctx context.Context, reader io.Reader, key []byte) (*Rec
 		recipe, view, err := c.uploadOnce(ctx, newFile(reader, key, size))
 		var behind *EpochBehind
 		if !errors.As(err, &behind) {
+			if err == nil && recipe.IsOvertaken() {
+				c.leave(view)
+			}
 			return recipe, err
 		}
 		if err := c.renew(view, behind); err != nil {
@@ -278,6 +281,15 @@ func (c *Client) view() (*view, error) {
 	return c.current, nil
 }
 
+// leave: COL-81: the next upload begins with COL-2, in the epoch that it finds.
+func (c *Client) leave(behind *view) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.current == behind {
+		c.current = nil
+	}
+}
+
 // renew: COL-23, COL-24: never by an epoch that anybody but the store names.
 func (c *Client) renew(behind *view, err *EpochBehind) error {
 	c.mutex.Lock()
@@ -354,7 +366,7 @@ func (c *Client) lostOf(recipes []*Recipe) ([][]byte, error) {
 		return nil, err
 	}
 	for _, recipe := range recipes {
-		if recipe.Seen != now.seen() || recipe.Seen.HasPlan {
+		if recipe.Seen != now.seen() || recipe.Seen.HasPlan || recipe.IsOvertaken() {
 			return c.keeper.lost(now, lengthsOf(recipes))
 		}
 	}

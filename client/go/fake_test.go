@@ -118,11 +118,13 @@ type fake struct {
 	worker      string
 	chunkBytes  int
 	// So much is there before the first chunk of it is answered.
-	lagBytes       int
-	limits         *kerfv1.Limits
-	verdict        func(digest []byte, is kerfv1.Verdict) kerfv1.Verdict
-	change         func(*kerfv1.Chunk) *kerfv1.Chunk
-	changeDone     func(*kerfv1.FileDone) *kerfv1.FileDone
+	lagBytes   int
+	limits     *kerfv1.Limits
+	verdict    func(digest []byte, is kerfv1.Verdict) kerfv1.Verdict
+	change     func(*kerfv1.Chunk) *kerfv1.Chunk
+	changeDone func(*kerfv1.FileDone) *kerfv1.FileDone
+	// One of 0.1.0 says 0.
+	toldEpoch      func() uint64
 	isDurable      func(locator []byte) bool
 	mostUnanswered int
 	located        *kerfv1.LocateResponse
@@ -199,6 +201,7 @@ func newFakeAt(t *testing.T, log *eventLog, name string) *fake {
 	made.verdict = func(_ []byte, is kerfv1.Verdict) kerfv1.Verdict { return is }
 	made.change = func(chunk *kerfv1.Chunk) *kerfv1.Chunk { return chunk }
 	made.changeDone = func(done *kerfv1.FileDone) *kerfv1.FileDone { return done }
+	made.toldEpoch = func() uint64 { return made.index.epoch }
 	made.isDurable = func([]byte) bool { return true }
 	made.server = grpc.NewServer(grpc.MaxRecvMsgSize(4<<20+64<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}))
@@ -608,7 +611,8 @@ func (s *fakeStream) onCommit(frame *kerfv1.Commit) error {
 		delete(s.pending, string(entry.GetDigest()))
 		delete(s.stale, string(entry.GetDigest()))
 	}
-	s.answer(&kerfv1.UploadAnswer{Answer: &kerfv1.UploadAnswer_Committed{Committed: &kerfv1.Committed{EntryCount: uint32(len(frame.GetEntries()))}}})
+	s.answer(&kerfv1.UploadAnswer{Answer: &kerfv1.UploadAnswer_Committed{Committed: &kerfv1.Committed{
+		EntryCount: uint32(len(frame.GetEntries())), IndexEpoch: s.fake.toldEpoch()}}})
 	s.resolve()
 	return nil
 }
@@ -638,7 +642,8 @@ func (s *fakeStream) resolve() {
 		file.unresolved, file.unresolvedAt = file.unresolved[1:], file.unresolvedAt[1:]
 	}
 	if file.isEnded && len(file.buffer) == 0 && len(file.unresolved) == 0 {
-		done := s.fake.changeDone(&kerfv1.FileDone{FileNumber: file.number, SizeBytes: uint64(file.end)})
+		done := s.fake.changeDone(&kerfv1.FileDone{FileNumber: file.number, SizeBytes: uint64(file.end),
+			IndexEpoch: s.fake.toldEpoch()})
 		if done != nil {
 			s.answer(&kerfv1.UploadAnswer{Answer: &kerfv1.UploadAnswer_FileDone{FileDone: done}})
 		}

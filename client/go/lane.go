@@ -9,6 +9,9 @@ import (
 	"kerf/client/go/kerfv1"
 )
 
+// features: what this client understands beyond release 0.1.0 (PRO-92).
+var features = []string{"index-epoch"}
+
 // settings of a client.
 type settings struct {
 	repository  string
@@ -34,9 +37,11 @@ type lane struct {
 	index    *index
 	route    *route
 
-	stream      *stream
-	view        *view
-	bounds      *bounds
+	stream *stream
+	view   *view
+	bounds *bounds
+	// Of all its streams in that view's epoch.
+	indexEpoch  uint64
 	filesBegun  uint64
 	server      address
 	isPastFront bool
@@ -84,9 +89,12 @@ func (l *lane) upload(ctx context.Context, file *file, view *view) (*Recipe, err
 		}
 	}
 	isWhole = true
-	untold := len(l.late)
-	return &Recipe{Key: file.key, Size: file.answered, Chunks: file.chunks, Seen: view.seen(),
-		NewChunks: file.newChunks, NewBytes: file.newBytes, UntoldChunks: untold}, nil
+	recipe := &Recipe{Key: file.key, Size: file.answered, Chunks: file.chunks, Seen: view.seen(),
+		NewChunks: file.newChunks, NewBytes: file.newBytes, UntoldChunks: len(l.late)}
+	if l.view != nil && l.view.equals(view) {
+		recipe.IndexEpoch = l.indexEpoch
+	}
+	return recipe, nil
 }
 
 // close half-closes. What the server says then is worth a warning at most: all was answered before.
@@ -152,13 +160,16 @@ func (l *lane) open(ctx context.Context, view *view, patience *patience) error {
 		return err
 	}
 	l.stream = openStream(connection, sent, where.address.text)
+	if l.view != nil && !l.view.equals(view) {
+		l.indexEpoch = 0
+	}
 	l.view = view
 	l.isOpened, l.wasAnswered = false, false
 	l.filesBegun = 0
 	l.busyUntil = time.Now()
 	l.stream.send(&kerfv1.UploadFrame{Frame: &kerfv1.UploadFrame_Open{Open: &kerfv1.Open{
 		Repository: l.settings.repository, Profile: l.settings.profile, DigestAlgorithm: l.settings.digest.algorithm(),
-		StoreEpoch: view.epoch, Agent: l.settings.agent}}})
+		StoreEpoch: view.epoch, Agent: l.settings.agent, Features: features}}})
 	// Nothing more before Opened: only then it is known how large a message may be (CLI-2).
 	for {
 		answer, err := l.stream.take()
@@ -406,6 +417,7 @@ func (l *lane) onAnswer(answer *kerfv1.UploadAnswer, file *file) error {
 		if !l.uncommitted.committed() {
 			return errWrong("Committed, and no Commit was sent")
 		}
+		l.indexEpoch = max(l.indexEpoch, answer.Committed.GetIndexEpoch())
 	case *kerfv1.UploadAnswer_FileDone:
 		if err := l.checkFile(answer.FileDone.GetFileNumber()); err != nil {
 			return err
@@ -414,6 +426,7 @@ func (l *lane) onAnswer(answer *kerfv1.UploadAnswer, file *file) error {
 			return errWrong(fmt.Sprintf("FileDone behind %d bytes of %d", file.answered, file.sent))
 		}
 		file.isDone = true
+		l.indexEpoch = max(l.indexEpoch, answer.FileDone.GetIndexEpoch())
 	case *kerfv1.UploadAnswer_GoAway:
 		return l.stops()
 	case *kerfv1.UploadAnswer_Opened:

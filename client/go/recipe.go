@@ -32,7 +32,13 @@ type Recipe struct {
 	NewBytes  int64
 	// UntoldChunks of its chunks the index does not know: the next backup sends them again. Nothing is lost.
 	UntoldChunks int
+	// IndexEpoch is the highest epoch that the index has told the streams of it; 0: none.
+	IndexEpoch uint64
 }
+
+// IsOvertaken says that a collection has begun since Seen was read, whatever the store says: a snapshot looks at all chunks
+// (COL-81).
+func (r *Recipe) IsOvertaken() bool { return r.IndexEpoch > r.Seen.Epoch }
 
 const snapshotVersion = 1
 

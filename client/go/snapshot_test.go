@@ -3,6 +3,8 @@ package kerf
 import (
 	"errors"
 	"testing"
+
+	"kerf/client/go/kerfv1"
 )
 
 func TestSnapshotTheShortWay(t *testing.T) {
@@ -164,6 +166,60 @@ func TestSnapshotCol6And35FilesOfTwoEpochsAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "looked up", len(w.log.of("has")), len(first.Chunks)+len(second.Chunks))
+}
+
+// The store's epoch is read as it was; of the second upload nothing is new, so that no commit is refused.
+func TestSnapshotCol81AnIndexThatHasMovedOnIsTheLongWay(t *testing.T) {
+	w := newWorld(t)
+	client := w.open()
+	equal(t, "overtaken", w.upload(client, fileData).IsOvertaken(), false)
+	w.fake.index.epoch = 3
+	second := w.upload(client, fileData)
+	equal(t, "new", second.NewChunks, 0)
+	equal(t, "told", second.IndexEpoch, 3)
+	equal(t, "overtaken", second.IsOvertaken(), true)
+	for place := range w.store.content {
+		delete(w.store.content, place)
+		break
+	}
+	failsWith[*ChunksLost](t, client.Snapshot("one", []*Recipe{second}), "")
+}
+
+func TestSnapshotCol81ACommitTellsItToo(t *testing.T) {
+	w := newWorld(t)
+	w.fake.toldEpoch = func() uint64 { return 3 }
+	w.fake.changeDone = func(done *kerfv1.FileDone) *kerfv1.FileDone {
+		done.IndexEpoch = 0
+		return done
+	}
+	equal(t, "overtaken", w.upload(w.open(), fileData).IsOvertaken(), true)
+}
+
+func TestSnapshotCol81TheNextStreamBeginsWithTheEpoch(t *testing.T) {
+	w := newWorld(t)
+	client := w.open()
+	w.upload(client, fileData)
+	w.store.epoch, w.fake.index.epoch = 3, 3
+	equal(t, "overtaken", w.upload(client, fileData).IsOvertaken(), true)
+	third := w.upload(client, fileData)
+	equal(t, "seen", third.Seen, Seen{3, false})
+	equal(t, "overtaken", third.IsOvertaken(), false)
+	same(t, "streams", w.log.of("open"), []string{"open 1", "open 3"})
+}
+
+func TestSnapshotCol81AServerThatTellsNothingIsNoReason(t *testing.T) {
+	w := newWorld(t)
+	w.fake.toldEpoch = func() uint64 { return 0 }
+	client := w.open()
+	w.upload(client, fileData)
+	w.fake.index.epoch = 3
+	recipe := w.upload(client, fileData)
+	equal(t, "overtaken", recipe.IsOvertaken(), false)
+	w.log.clear()
+	if err := client.Snapshot("one", []*Recipe{recipe}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "looked up", len(w.log.of("has")), 0)
 }
 
 func TestSnapshotEachBeginsWithTheEpoch(t *testing.T) {

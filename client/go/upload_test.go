@@ -36,6 +36,7 @@ func TestUploadARecipeIsTheFile(t *testing.T) {
 	equal(t, "profile", open.GetProfile(), "mincdc-8k")
 	equal(t, "digest", open.GetDigestAlgorithm(), kerfv1.DigestAlgorithm_DIGEST_ALGORITHM_SHA256)
 	equal(t, "key", string(w.fake.files[0].GetFileKey()), "file")
+	same(t, "features", open.GetFeatures(), []string{"index-epoch"})
 }
 
 func TestUploadCol2TheEpochThenThePlanThenTheFirstStream(t *testing.T) {

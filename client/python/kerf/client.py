@@ -94,7 +94,10 @@ class Client:
             with self._lane() as lane:
                 view = self._current_view()
                 try:
-                    return lane.upload(File(source, key, size_hint), view, cancellation)
+                    recipe = lane.upload(File(source, key, size_hint), view, cancellation)
+                    if recipe.is_overtaken:
+                        self._leave(view)
+                    return recipe
                 except EpochBehind as error:
                     self._renew(view, error)
                     if begin is None or is_last:
@@ -108,7 +111,7 @@ class Client:
         view = self._current_view()
         if any(self._keeper.find(view, digest, length) is None for digest, length in wanted_by([recipe]).items()):
             return None
-        return replace(recipe, seen=view.seen, new_chunks=0, new_bytes=0, untold_chunks=0)
+        return replace(recipe, seen=view.seen, new_chunks=0, new_bytes=0, untold_chunks=0, index_epoch=0)
 
     def snapshot(self, name: str, recipes: Iterable[Recipe]) -> None:
         """Publishes these files, durably, unless a collection has taken a chunk of them (ChunksLost): then upload them
@@ -120,7 +123,7 @@ class Client:
             store.publish(name, encode(whole))
         try:
             view = self._keeper.view()
-            if any(recipe.seen != view.seen or recipe.seen.has_plan for recipe in whole):
+            if any(recipe.seen != view.seen or recipe.seen.has_plan or recipe.is_overtaken for recipe in whole):
                 lost = self._keeper.lost(view, wanted_by(whole))
                 if lost:
                     with self._keeper.lock:
@@ -175,6 +178,12 @@ class Client:
             if self._view is None:
                 self._view = self._keeper.view()
             return self._view
+
+    def _leave(self, behind: View) -> None:
+        """COL-81: the next upload begins with COL-2, in the epoch that it finds."""
+        with self._changed:
+            if self._view is behind:
+                self._view = None
 
     def _renew(self, behind: View, error: EpochBehind) -> None:
         """COL-23, COL-24: never by an epoch that anybody but the store names."""

@@ -29,6 +29,8 @@ _LEAST_COMMIT_ENTRIES = 16
 _LEAST_CHUNK_BYTES = 64
 _LARGEST_CHUNK_BYTES = 4 * 1024 * 1024
 _FINISH_S = 120.0
+# What this client understands beyond release 0.1.0 (PRO-92).
+FEATURES = ("index-epoch",)
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Lane:
         self._stream: UploadStream | None = None
         self._channel: grpc.Channel | None = None
         self._view: View | None = None
+        # Of all its streams in that view's epoch.
+        self._index_epoch = 0
         self._files_begun = 0
         self._server = Address("")
         self._worker = Address("")
@@ -114,7 +118,8 @@ class Lane:
             self._late.clear()
             raise
         untold, self._late = len(self._late), {}
-        return Recipe(file.key, file.size, tuple(file.chunks), view.seen, file.new_chunks, file.new_bytes, untold)
+        return Recipe(file.key, file.size, tuple(file.chunks), view.seen, file.new_chunks, file.new_bytes, untold,
+                      self._index_epoch if self._view == view else 0)
 
     def close(self) -> None:
         """Half-closes. What the server says then is worth a warning at most: all was answered before."""
@@ -172,6 +177,8 @@ class Lane:
             patience.met()
         self._channel = settings.proof.channel(self._worker, is_named=self._is_past_front)
         self._stream = UploadStream(self._channel, self._route.metadata(self._worker), self._worker.text)
+        if self._view != view:
+            self._index_epoch = 0
         self._view = view
         self._is_opened = self._was_answered = False
         self._files_begun = 0
@@ -179,7 +186,7 @@ class Lane:
         self._stream.send(pb.UploadRequest(frames=[pb.UploadFrame(open=pb.Open(
             repository=settings.repository, profile=settings.profile,
             digest_algorithm=settings.algorithm.number,  # type: ignore[arg-type]
-            store_epoch=view.epoch, agent=settings.agent))]))
+            store_epoch=view.epoch, agent=settings.agent, features=FEATURES))]))
         # Only then it is known how large a message may be.
         while (answer := self._stream.take()) is None:
             self._wait(for_room=False)
@@ -307,11 +314,13 @@ class Lane:
             case "committed":
                 if not self._uncommitted.committed():
                     raise Wrong("Committed, and no Commit was sent")
+                self._index_epoch = max(self._index_epoch, answer.committed.index_epoch)
             case "file_done":
                 self._check_file(answer.file_done.file_number)
                 if not file.is_end_sent or not file.is_complete or answer.file_done.size_bytes != file.size:
                     raise Wrong(f"FileDone behind {file.answered} bytes of {file.size}")
                 file.is_done = True
+                self._index_epoch = max(self._index_epoch, answer.file_done.index_epoch)
             case "go_away":
                 raise StreamEnded(Failure(Action.RETRY, "the server stops", reason="DRAINING", server=self._worker.text))
             case "opened":

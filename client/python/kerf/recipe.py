@@ -39,6 +39,13 @@ class Recipe:
     new_bytes: int = 0
     # Of its chunks the index has not been told of so many: the next backup stores or finds them again. Nothing is lost.
     untold_chunks: int = 0
+    # The highest epoch that the index has told the streams of it; 0: none.
+    index_epoch: int = 0
+
+    @property
+    def is_overtaken(self) -> bool:
+        """A collection has begun since `seen` was read, whatever the store says: a snapshot looks at all chunks (COL-81)."""
+        return self.index_epoch > self.seen.epoch
 
 
 def encode(recipes: Iterable[Recipe]) -> bytes:

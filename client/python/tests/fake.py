@@ -82,6 +82,8 @@ class Fake:
         self.late_commits = []
         self.index = FakeIndex()
         self.worker = worker
+        # One of 0.1.0 does not.
+        self.tells_epoch = True
         self.chunk_bytes = chunk_bytes
         # So much is there before the first chunk of it is answered: the longest, and twice as much behind it.
         self.lag_bytes = 3 * chunk_bytes
@@ -117,6 +119,9 @@ class Fake:
             act = self.faults.get((name, self.counts[name]))
         if act is not None:
             act(stream)
+
+    def told_epoch(self):
+        return self.index.epoch if self.tells_epoch else 0
 
     def violation(self, text):
         self.violations.append(text)
@@ -374,7 +379,7 @@ class _Stream:
             count = 0
         for entry in frame.entries:
             self.pending.pop(entry.digest, None)
-        self._answer(committed=pb.Committed(entry_count=count))
+        self._answer(committed=pb.Committed(entry_count=count, index_epoch=self.fake.told_epoch()))
         self._resolve()
 
     def _on_report_stale(self, frame):
@@ -392,7 +397,8 @@ class _Stream:
         while file is not None and file.unresolved and file.unresolved[0][0] not in self.pending:
             file.durable = file.unresolved.pop(0)[1]
         if file is not None and file.is_ended and not file.buffer and not file.unresolved:
-            done = self.fake.change_done(pb.FileDone(file_number=file.number, size_bytes=file.end))
+            done = self.fake.change_done(pb.FileDone(file_number=file.number, size_bytes=file.end,
+                                                         index_epoch=self.fake.told_epoch()))
             if done is not None:
                 self._answer(file_done=done)
             self.file = None

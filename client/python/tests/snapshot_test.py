@@ -5,6 +5,7 @@ import unittest
 
 import kerf
 from fake import kill
+from kerf.v1 import chunking_pb2 as pb
 from testing import CHUNK_BYTES, ClientTest, Reader, content
 
 DATA = content(6 * CHUNK_BYTES)
@@ -114,6 +115,40 @@ class SnapshotTest(ClientTest):
         self.assertEqual(second.seen.epoch, 3)
         with self.assertRaises(kerf.ChunksLost):
             client.snapshot("monday", [second, first])
+
+    def test_col_81_an_index_that_has_moved_on_is_the_long_way(self):
+        """The store's epoch is read as it was; of the second upload nothing is new, so that no commit is refused."""
+        client, first = self.upload()
+        self.assertFalse(first.is_overtaken)
+        self.fake.index.epoch = 3
+        second = client.upload(DATA, b"file")
+        self.assertEqual((second.new_chunks, second.index_epoch, second.is_overtaken), (0, 3, True))
+        self.delete(first.chunks[2].digest)
+        with self.assertRaises(kerf.ChunksLost):
+            client.snapshot("monday", [second])
+
+    def test_col_81_a_commit_tells_it_too(self):
+        self.fake.told_epoch = lambda: 3
+        self.fake.change_done = lambda done: pb.FileDone(file_number=done.file_number, size_bytes=done.size_bytes)
+        self.assertTrue(self.upload()[1].is_overtaken)
+
+    def test_col_81_the_next_stream_begins_with_the_epoch(self):
+        client, _ = self.upload()
+        self.store.current_epoch = self.fake.index.epoch = 3
+        self.assertTrue(client.upload(DATA, b"file").is_overtaken)
+        third = client.upload(DATA, b"file")
+        self.assertEqual((third.seen, third.is_overtaken), (kerf.Seen(3, False), False))
+        self.assertEqual([opened.store_epoch for opened in self.fake.opens], [1, 3])
+
+    def test_col_81_a_server_that_tells_nothing_is_no_reason(self):
+        self.fake.tells_epoch = False
+        client, _ = self.upload()
+        self.fake.index.epoch = 3
+        recipe = client.upload(DATA, b"file")
+        self.assertEqual((recipe.index_epoch, recipe.is_overtaken), (0, False))
+        self.log.clear()
+        client.snapshot("monday", [recipe])
+        self.assertEqual(self.log, ["publish", "epoch", "plan", "confirm"])
 
     def test_each_snapshot_begins_with_the_epoch(self):
         client, recipe = self.upload()

@@ -62,6 +62,7 @@ class UploadTest(ClientTest):
         opened = self.fake.opens[0]
         self.assertEqual((opened.repository, opened.store_epoch, opened.digest_algorithm, opened.agent),
                          ("tests", 7, pb.DIGEST_ALGORITHM_SHA256, "tests"))
+        self.assertEqual(opened.features, ["index-epoch"])
 
     def test_col_2_the_epoch_then_the_plan_then_the_first_stream(self):
         self.open().upload(b"x", b"file")
