@@ -12,7 +12,8 @@
 
 namespace kerf {
 
-// Content is compared with ==. Reads and tells in a thread of its own, until it is destroyed.
+// Content is compared with ==. Reads and tells in a thread of its own, until it is destroyed, and
+// in those that call LookNow: one at a time.
 template <typename Content>
 class ContentWatch {
  public:
@@ -33,6 +34,14 @@ class ContentWatch {
   ContentWatch(const ContentWatch&) = delete;
   ContentWatch& operator=(const ContentWatch&) = delete;
 
+  // For those who say that all is written: what stands there now is told of before this returns,
+  // without a second look. Thread-safe; not once it is being destroyed.
+  void LookNow() {
+    const std::lock_guard lock(look_mutex_);
+    seen_ = read_();
+    TellLocked();
+  }
+
  private:
   static bool IsSame(const absl::StatusOr<Content>& one, const absl::StatusOr<Content>& other) {
     return one.status() == other.status() && (!one.ok() || *one == *other);
@@ -50,18 +59,25 @@ class ContentWatch {
   }
 
   void Look() {
+    const std::lock_guard lock(look_mutex_);
     absl::StatusOr<Content> content = read_();
     if (!IsSame(content, seen_)) {
       seen_ = std::move(content);
       return;
     }
-    if (IsSame(content, told_)) return;
-    told_ = std::move(content);
+    TellLocked();
+  }
+
+  void TellLocked() {
+    if (IsSame(seen_, told_)) return;
+    told_ = seen_;
     on_change_(told_);
   }
 
   const Read read_;
   const OnChange on_change_;
+  // Held while it is read and told, for which readers need not be thread-safe.
+  std::mutex look_mutex_;
   absl::StatusOr<Content> seen_;
   absl::StatusOr<Content> told_;
   // Last: it uses all of them.

@@ -107,7 +107,7 @@ TEST_F(DrainTest, AHangupEndsNothing) {
   ExpectDraining(upload);
   const Completed end = world_.server().Wait();
   EXPECT_EQ(end.exit_code, 0);
-  EXPECT_NE(end.err.find("SIGHUP: kerfd goes on as it is"), std::string::npos) << end.err;
+  EXPECT_NE(end.err.find("SIGHUP: kerfd follows no files"), std::string::npos) << end.err;
   EXPECT_EQ(end.err.find("second signal"), std::string::npos) << end.err;
 }
 

@@ -8,19 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace kerf {
-namespace {
-
-// A terminal that is closed, or a shell that ends, is no reason to end the uploads of others: who
-// wants that says SIGTERM.
-bool EndsKerfd(int signal_number) {
-  if (signal_number != SIGHUP) return true;
-  Log(LogLevel::kInfo, "SIGHUP: kerfd goes on as it is; SIGTERM ends it");
-  return false;
-}
-
-}  // namespace
 
 StopSignals::StopSignals() {
   sigemptyset(&signals_);
@@ -33,6 +23,18 @@ StopSignals::StopSignals() {
   std::signal(SIGXFSZ, SIG_IGN);
   // It would write a line for each malformed string that a peer sends; the peer gets an error.
   google::protobuf::SetLogHandler(nullptr);
+}
+
+// A terminal that is closed, or a shell that ends, is no reason to end the uploads of others: who
+// wants that says SIGTERM.
+bool StopSignals::EndsKerfd(int signal_number) const {
+  if (signal_number != SIGHUP) return true;
+  if (on_hangup_ != nullptr) {
+    on_hangup_();
+  } else {
+    Log(LogLevel::kInfo, "SIGHUP: kerfd is starting, and reads its files as it does");
+  }
+  return false;
 }
 
 bool StopSignals::HaveCome() const { return HaveCome(std::chrono::nanoseconds(0)); }
@@ -56,6 +58,11 @@ void StopSignals::Wait() const {
     sigwait(&signals_, &signal_number);
   } while (!EndsKerfd(signal_number));
   Log(LogLevel::kInfo, signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+void WaitForStop(Supervision& supervision, std::function<absl::Status()> liveness) {
+  supervision.manager.TellReady("serves", std::move(liveness));
+  supervision.signals.Wait();
 }
 
 absl::Status WriteReadyFile(std::string_view flag, const std::string& path,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
@@ -34,7 +35,9 @@
 #include "server/open_index.h"
 #include "server/open_metrics.h"
 #include "server/open_tls.h"
+#include "server/reloader.h"
 #include "server/serve_front.h"
+#include "server/service_manager.h"
 #include "server/settings/settings.h"
 #include "server/worker/rapid_totals.h"
 
@@ -86,7 +89,7 @@ ServerOptions OptionsOf(Role role, const CuttingSettings& settings,
 
 // Opens the index; what it waits for meanwhile is why kerfd is not ready.
 absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings, const OpenedTls& tls,
-                                           const StopSignals& signals, metrics::Port* port) {
+                                           Supervision& supervision, metrics::Port* port) {
   std::mutex mutex;
   std::string waits_for = "starting";
   const ShownSubject shown(port, {.readiness = [&]() -> absl::Status {
@@ -95,10 +98,11 @@ absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings, cons
                                   },
                                   .add_metrics = [](metrics::Page& /*page*/) {}});
   return OpenIndex(
-      settings, tls.redis, [&signals] { return signals.HaveCome(); },
+      settings, tls.redis, [&] { return supervision.signals.HaveCome(); },
       [&](const absl::Status& why) {
         const std::lock_guard lock(mutex);
         waits_for = Cat("starting, waiting for Redis: ", MessageOf(why));
+        supervision.manager.TellStatus(waits_for);
       });
 }
 
@@ -120,7 +124,7 @@ absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
 absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                           const ServingSettings& serving, const LifecycleSettings& lifecycle,
                           const OpenedTls& tls, const access::AccessSource* access,
-                          audit::Sink* audit, const StopSignals& signals, metrics::Port* port) {
+                          audit::Sink* audit, Supervision& supervision, metrics::Port* port) {
   ServerOptions options = OptionsOf(role, settings, serving);
   options.tls = tls.server.get();
   options.access = access;
@@ -128,7 +132,7 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.worker.backend), "--backend"));
-  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenShownIndex(settings, tls, signals, port));
+  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenShownIndex(settings, tls, supervision, port));
   std::optional<audit::GuardedIndex> guarded;
   Index* const index = Guard(opened.index.get(), audit, guarded);
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings, tls.redis));
@@ -174,11 +178,11 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                                   .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
 
-  signals.Wait();
+  WaitForStop(supervision, [&] { return self_check.liveness(); });
   is_draining.store(true);
   if (port != nullptr) port->BeginDrain();
   self_check.Stop();
-  DrainAndStop(*server, signals, lifecycle.drain);
+  DrainAndStop(*server, supervision, lifecycle.drain);
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!lifecycle.ready_file.empty()) unlink(lifecycle.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
@@ -188,31 +192,44 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
   return absl::OkStatus();
 }
 
+// All that is followed while it serves; `tls` and `access`, which may be null, outlive them.
+std::vector<ReloadedFiles> FollowedFiles(const OpenedTls& tls, access::AccessSource* access) {
+  std::vector<ReloadedFiles> files = FilesOf(tls);
+  if (access != nullptr) files.push_back({"--access", [access] { return access->Reload(); }});
+  return files;
+}
+
 absl::Status Serve(const Settings& settings) {
   // Before there are other threads that take signals.
-  const StopSignals signals;
+  Supervision supervision{.manager = ServiceManager(ReadServiceManagerOptions(environ))};
   KERF_ASSIGN_OR_RETURN(OpenedTls tls, OpenTls(settings.tls, settings.metrics.client_ca));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
                         OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));
   const ServingSettings& serving = settings.serving;
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<access::AccessSource> access,
                         OpenAccess(settings.access, settings.tls, serving.listen));
-  if (settings.role == Role::kFront) {
+  const bool is_front = settings.role == Role::kFront;
+  if (is_front) {
     KERF_ASSIGN_OR_RETURN(tls.workers, OpenWorkerTls(settings.front, settings.tls));
+  } else {
+    KERF_ASSIGN_OR_RETURN(tls.redis, OpenRedisTls(settings.cutting.redis, settings.tls));
+  }
+  Reloader reloader(FollowedFiles(tls, access.get()), supervision.manager);
+  supervision.signals.OnHangup([&reloader] { reloader.Ask(); });
+  if (is_front) {
     AuditSettings audit_settings = settings.audit;
     // It changes nothing, and is of no more use to anybody where it refuses all.
     audit_settings.refuses = false;
     KERF_ASSIGN_OR_RETURN(const std::unique_ptr<audit::Sink> audit,
                           OpenAudit(audit_settings, "front", 0));
     return ServeFront(settings.front, serving, settings.lifecycle, tls, access.get(), audit.get(),
-                      signals, port.get());
+                      supervision, port.get());
   }
-  KERF_ASSIGN_OR_RETURN(tls.redis, OpenRedisTls(settings.cutting.redis, settings.tls));
   const std::size_t max_calls = serving.max_streams + settings.cutting.edge.max_index_calls;
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<audit::Sink> audit,
                         OpenAudit(settings.audit, settings.cutting.worker.name, max_calls));
   return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls,
-                      access.get(), audit.get(), signals, port.get());
+                      access.get(), audit.get(), supervision, port.get());
 }
 
 // A connection each for all streams that there are places for, and room for an index.

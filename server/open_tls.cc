@@ -103,15 +103,27 @@ absl::StatusOr<std::unique_ptr<routing::WorkerTls>> OpenWorkerTls(const FrontSet
   return opened;
 }
 
-absl::StatusOr<std::shared_ptr<const TlsSource>> OpenRedisTls(const RedisSettings& redis,
-                                                              const TlsSettings& settings) {
+absl::StatusOr<std::shared_ptr<TlsSource>> OpenRedisTls(const RedisSettings& redis,
+                                                        const TlsSettings& settings) {
   if (redis.tls_ca.empty()) return nullptr;
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<TlsSource> opened,
                         TlsSource::Open({.side = TlsRules::Side::kClient,
                                          .files = ClientFiles(settings, redis.tls_ca)},
                                         TellsOf("Redis")));
   WarnUnlessForClients("Redis", *opened->current());
-  return std::shared_ptr<const TlsSource>(std::move(opened));
+  return std::shared_ptr<TlsSource>(std::move(opened));
+}
+
+std::vector<ReloadedFiles> FilesOf(const OpenedTls& tls) {
+  std::vector<ReloadedFiles> files;
+  const auto add = [&](const char* name, auto* source) {
+    if (source != nullptr) files.push_back({name, [source] { return source->Reload(); }});
+  };
+  add("TLS", tls.server.get());
+  add("TLS of metrics", tls.metrics.get());
+  add("TLS to workers", tls.workers.get());
+  add("TLS to Redis", tls.redis.get());
+  return files;
 }
 
 void AddMetrics(const OpenedTls& tls, metrics::Page& page) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/tls/tls_source.h"
@@ -10,6 +11,7 @@
 #include "server/metrics/page.h"
 #include "server/net/tls_settings.h"
 #include "server/redis/redis_settings.h"
+#include "server/reloader.h"
 #include "server/routing/worker_tls.h"
 
 namespace kerf {
@@ -25,7 +27,7 @@ struct OpenedTls {
   // Of a front to its workers; null: in the clear.
   std::unique_ptr<routing::WorkerTls> workers;
   // To Redis; null: in the clear.
-  std::shared_ptr<const TlsSource> redis;
+  std::shared_ptr<TlsSource> redis;
 };
 
 // What changes in the files is said in the log from here on. `metrics_client_ca` is that of who
@@ -40,8 +42,11 @@ absl::StatusOr<std::unique_ptr<routing::WorkerTls>> OpenWorkerTls(const FrontSet
                                                                   const TlsSettings& settings);
 
 // The same to Redis.
-absl::StatusOr<std::shared_ptr<const TlsSource>> OpenRedisTls(const RedisSettings& redis,
-                                                              const TlsSettings& settings);
+absl::StatusOr<std::shared_ptr<TlsSource>> OpenRedisTls(const RedisSettings& redis,
+                                                        const TlsSettings& settings);
+
+// Of all that `tls` has, which outlives them.
+std::vector<ReloadedFiles> FilesOf(const OpenedTls& tls);
 
 void AddMetrics(const OpenedTls& tls, metrics::Page& page);
 

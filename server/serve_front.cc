@@ -70,7 +70,7 @@ FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& ser
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
                         const LifecycleSettings& lifecycle, const OpenedTls& tls,
                         const access::AccessSource* access, audit::Sink* audit,
-                        const StopSignals& signals, metrics::Port* port) {
+                        Supervision& supervision, metrics::Port* port) {
   FrontOptions options = OptionsOf(settings, serving);
   options.access = access;
   options.tls = tls.server.get();
@@ -96,10 +96,10 @@ absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& se
                                       },
                                   .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
-  signals.Wait();
+  WaitForStop(supervision, [&] { return self_check.liveness(); });
   if (port != nullptr) port->BeginDrain();
   self_check.Stop();
-  DrainAndStop(*server, signals, lifecycle.drain);
+  DrainAndStop(*server, supervision, lifecycle.drain);
   if (!lifecycle.ready_file.empty()) unlink(lifecycle.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
   return absl::OkStatus();

@@ -13,12 +13,12 @@
 
 namespace kerf {
 
-// Everybody may do everything if `access` is null. Returns when `signals` have told it to stop.
+// Everybody may do everything if `access` is null. Returns when a signal has told it to stop.
 // `port` shows how it is; null: there is none. `audit` is told of calls that the front refuses
 // itself; it may be null. InvalidArgument and FailedPrecondition as FrontServer::Start says them.
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
                         const LifecycleSettings& lifecycle, const OpenedTls& tls,
                         const access::AccessSource* access, audit::Sink* audit,
-                        const StopSignals& signals, metrics::Port* port);
+                        Supervision& supervision, metrics::Port* port);
 
 }  // namespace kerf

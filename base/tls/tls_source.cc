@@ -23,12 +23,19 @@ std::shared_ptr<const TlsContext> TlsSource::current() const {
   return current_;
 }
 
+absl::Status TlsSource::Reload() {
+  watch_->LookNow();
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
 void TlsSource::Adopt(const absl::StatusOr<TlsTexts>& texts) {
   auto made = texts.ok() ? TlsContext::Make(rules_, *texts)
                          : absl::StatusOr<std::shared_ptr<const TlsContext>>(texts.status());
-  if (made.ok()) {
+  {
     const std::lock_guard lock(mutex_);
-    current_ = *made;
+    status_ = made.status();
+    if (made.ok()) current_ = *made;
   }
   if (on_reload_ != nullptr) on_reload_(made.status(), *current());
 }

@@ -21,8 +21,8 @@ inline constexpr std::chrono::milliseconds kTlsReloadInterval{2'000};
 // Connections that were made before a change stay as they are. Thread-safe.
 class TlsSource {
  public:
-  // Told of each change of the files that was seen, by a thread of its own: OK if it is in force,
-  // else why what was there before still is. Once for each content.
+  // Told of each change of the files that was seen, by a thread of its own or that of Reload: OK if
+  // it is in force, else why what was there before still is. Once for each content.
   using OnReload = std::function<void(const absl::Status& status, const TlsContext& context)>;
 
   // The errors of ReadTlsFiles and TlsContext::Make. `on_reload` may be null.
@@ -35,6 +35,10 @@ class TlsSource {
 
   std::shared_ptr<const TlsContext> current() const;
 
+  // Reads the files at once, for those who say that all of them are written. OK: what they say is
+  // in force; else why what was there before still is, each time that it is asked.
+  absl::Status Reload();
+
  private:
   TlsSource(TlsRules rules, OnReload on_reload)
       : rules_(std::move(rules)), on_reload_(std::move(on_reload)) {}
@@ -46,6 +50,8 @@ class TlsSource {
 
   mutable std::mutex mutex_;
   std::shared_ptr<const TlsContext> current_;
+  // Of what stands in the files, as far as they were looked at.
+  absl::Status status_;
 
   // Last: it uses all of them.
   std::optional<ContentWatch<TlsTexts>> watch_;

@@ -109,6 +109,24 @@ TEST_F(TlsSourceTest, WhatIsOfNoUseIsSaidOnceAndChangesNothing) {
   EXPECT_EQ(said()[2], "");
 }
 
+// By who says that all are written: without a look before, and without a second one.
+TEST_F(TlsSourceTest, IsReadAtOnceWhereItIsAskedTo) {
+  source_.reset();
+  Open(std::chrono::hours(1));
+  const auto before = source_->current();
+  EXPECT_TRUE(source_->Reload().ok());
+  EXPECT_EQ(source_->current(), before) << "nothing has changed";
+  WriteTlsFiles(folder_, "server", all_.Of("other", {"localhost"}, true, false));
+  EXPECT_TRUE(source_->Reload().ok());
+  EXPECT_NE(source_->current(), before);
+  // Said each time that it is asked, and told of once.
+  WriteTlsFile(files_.key, all_.client.key);
+  for (int ask = 0; ask < 2; ++ask) {
+    EXPECT_THAT(std::string(MessageOf(source_->Reload())), HasSubstr("not the key"));
+  }
+  EXPECT_EQ(said().size(), 2u);
+}
+
 // A chain that is half written is a good file, too, and so are CAs of which some are there.
 TEST_F(TlsSourceTest, WhatIsStillWrittenIsWaitedFor) {
   constexpr milliseconds kInterval{100};
@@ -132,7 +150,10 @@ TEST_F(TlsSourceTest, WhatIsStillWrittenIsWaitedFor) {
 TEST_F(TlsSourceTest, ManyThreadsAskWhileItChanges) {
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
-  threads.reserve(3);
+  threads.reserve(4);
+  threads.emplace_back([&] {
+    while (!is_over.load()) source_->Reload().IgnoreError();
+  });
   for (int index = 0; index < 3; ++index) {
     threads.emplace_back([&] {
       while (!is_over.load()) EXPECT_NE(source_->current()->NewSession(), nullptr);

@@ -34,6 +34,12 @@ std::shared_ptr<const AccessState> AccessSource::current() const {
   return current_;
 }
 
+absl::Status AccessSource::Reload() {
+  watch_->LookNow();
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
 std::int64_t AccessSource::now_s() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::floor<std::chrono::seconds>(now).count();
@@ -41,9 +47,10 @@ std::int64_t AccessSource::now_s() {
 
 void AccessSource::Adopt(const absl::StatusOr<AccessTexts>& texts) {
   auto made = Make(path_, texts);
-  if (made.ok()) {
+  {
     const std::lock_guard lock(mutex_);
-    current_ = *made;
+    status_ = made.status();
+    if (made.ok()) current_ = *made;
   }
   if (on_reload_ != nullptr) on_reload_(made.status(), *current());
 }

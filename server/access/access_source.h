@@ -23,8 +23,8 @@ inline constexpr std::chrono::milliseconds kAccessReloadInterval{1'000};
 // Thread-safe.
 class AccessSource {
  public:
-  // Told of each change of the files that was seen, by a thread of its own: OK if it is in force,
-  // else why what was there before still is. Once for each content.
+  // Told of each change of the files that was seen, by a thread of its own or that of Reload: OK if
+  // it is in force, else why what was there before still is. Once for each content.
   using OnReload = std::function<void(const absl::Status& status, const AccessState& state)>;
 
   // InvalidArgument for a file that is none (AccessState::Make), and errors of reading, name it.
@@ -37,6 +37,8 @@ class AccessSource {
   ~AccessSource() = default;
 
   std::shared_ptr<const AccessState> current() const;
+  // As TlsSource::Reload.
+  absl::Status Reload();
   // By the clock of the wall, in which the file has its times. Seconds since 1970.
   static std::int64_t now_s();
 
@@ -51,6 +53,8 @@ class AccessSource {
 
   mutable std::mutex mutex_;
   std::shared_ptr<const AccessState> current_;
+  // Of what stands in the files, as far as they were looked at.
+  absl::Status status_;
 
   // Last: it uses all of them.
   std::optional<ContentWatch<AccessTexts>> watch_;

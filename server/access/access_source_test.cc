@@ -38,7 +38,7 @@ class AccessSourceTest : public ::testing::Test {
     std::ofstream(folder_ + "/" + name + ".new") << text;
     std::filesystem::rename(folder_ + "/" + name + ".new", folder_ + "/" + name);
   }
-  absl::Status Open() {
+  absl::Status Open(milliseconds interval = kInterval) {
     auto opened = AccessSource::Open(
         folder_ + "/access.toml",
         [this](const absl::Status& status, const AccessState& /*state*/) {
@@ -46,7 +46,7 @@ class AccessSourceTest : public ::testing::Test {
           told_.push_back(status);
           changed_.notify_all();
         },
-        kInterval);
+        interval);
     if (!opened.ok()) return opened.status();
     source_ = *std::move(opened);
     return absl::OkStatus();
@@ -90,6 +90,28 @@ TEST_F(AccessSourceTest, WhatIsNoneIsSaidOnceAndChangesNothing) {
   EXPECT_TRUE(Knows("kerf://two"));
   const std::lock_guard lock(mutex_);
   EXPECT_EQ(told_.size(), 3u);
+}
+
+// By who says that it is written: without a look before, and without a second one.
+TEST_F(AccessSourceTest, IsReadAtOnceWhereItIsAskedTo) {
+  Write("access.toml", kOne);
+  ASSERT_TRUE(Open(std::chrono::hours(1)).ok());
+  EXPECT_TRUE(source_->Reload().ok());
+  Write("access.toml", kTwo);
+  EXPECT_TRUE(source_->Reload().ok());
+  EXPECT_TRUE(Knows("kerf://two"));
+  EXPECT_FALSE(Knows("kerf://one"));
+  // Said each time that it is asked, and told of once.
+  Write("access.toml", "[[identity]]\n");
+  for (int ask = 0; ask < 2; ++ask) {
+    EXPECT_EQ(source_->Reload().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(Knows("kerf://two"));
+  Write("access.toml", kTwo);
+  EXPECT_TRUE(source_->Reload().ok());
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(told_.size(), 3u);
+  EXPECT_EQ(told_[1].code(), absl::StatusCode::kInvalidArgument);
 }
 
 // Where it is written in its place, and not renamed into it.

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/tls/tls_source.h"
 #include "server/routing/worker_address.h"
@@ -30,6 +31,8 @@ class WorkerTls {
     return name_.empty() ? endpoint.host : name_;
   }
   std::shared_ptr<const TlsContext> current() const { return source_->current(); }
+  // As TlsSource::Reload.
+  absl::Status Reload() { return source_->Reload(); }
 
  private:
   WorkerTls(std::unique_ptr<TlsSource> source, std::string name)

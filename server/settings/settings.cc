@@ -32,7 +32,7 @@ Examples:
   kerfd --listen 127.0.0.1:0 --ready-file /tmp/kerfd.ready     pick a port and say which
 
 SIGTERM or SIGINT: tells open streams where to resume, takes their commits for --drain-ms, ends.
-A second one ends at once.)";
+A second one ends at once. SIGHUP reads at once what is read anew when it changes.)";
 
 // By topic, as an operator looks for them, and not by folder.
 constexpr std::string_view kOrder[] = {
