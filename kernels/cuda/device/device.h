@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,9 +43,13 @@ class Device {
   // they need are no error before they are launched.
   virtual absl::Status LoadKernels() = 0;
 
-  // Memory of the device, at a multiple of 256, with anything in it. ResourceExhausted if there is
-  // not enough; the device is well then.
-  virtual absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) = 0;
+  // Memory of the device for arrays of these sizes, each at a multiple of 256, with anything in it.
+  // All of them or none: ResourceExhausted if there is not enough; the device is well then.
+  // Nothing is promised of what lies between two of them.
+  virtual absl::StatusOr<std::vector<std::uint8_t*>> AllocateArrays(
+      std::span<const std::size_t> sizes_bytes) = 0;
+  // Of one.
+  absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes);
   // Memory of the host that copies go from and to. The same errors.
   virtual absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) = 0;
 
@@ -82,6 +87,12 @@ class Device {
   // Whether all that was put into the queue has run. Does not wait.
   virtual absl::StatusOr<bool> IsDone(QueueId queue) = 0;
 };
+
+inline absl::StatusOr<std::uint8_t*> Device::Allocate(std::size_t size_bytes) {
+  absl::StatusOr<std::vector<std::uint8_t*>> arrays = AllocateArrays({&size_bytes, 1});
+  if (!arrays.ok()) return arrays.status();
+  return arrays->front();
+}
 
 // Launches the kernel of `List`, a KernelTypes.
 template <class List, class Kernel>

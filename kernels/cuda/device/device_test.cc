@@ -187,6 +187,59 @@ TEST(EmulatedDeviceTest, MemoryEnds) {
   EXPECT_TRUE(absl::IsResourceExhausted(device->AllocatePinned(1001).status()));
 }
 
+TEST(EmulatedDeviceTest, ArraysAreTakenTogetherOrNotAtAll) {
+  const auto device = MakeEmulated(std::nullopt, 1000);
+  constexpr std::size_t kTooLarge[] = {500, 1, 500};
+  EXPECT_TRUE(absl::IsResourceExhausted(device->AllocateArrays(kTooLarge).status()));
+  constexpr std::size_t kSizes[] = {500, 0, 1, 499};
+  const auto arrays = device->AllocateArrays(kSizes);
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  ASSERT_EQ(arrays->size(), std::size(kSizes));
+  for (std::size_t index = 0; index < arrays->size(); ++index) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>((*arrays)[index]) % 256, 0u);
+    std::fill_n((*arrays)[index], kSizes[index], static_cast<std::uint8_t>(index));
+  }
+  EXPECT_EQ((*arrays)[0][499], 0);
+  EXPECT_EQ((*arrays)[2][0], 2);
+  EXPECT_TRUE(absl::IsResourceExhausted(device->Allocate(1).status()));
+}
+
+// Notes what it is told.
+struct NotingWatcher final : MemoryWatcher {
+  void Taken(std::span<const std::span<std::uint8_t>> arrays) override {
+    for (const auto& array : arrays) taken.push_back(array);
+  }
+  void CopiedIn(std::span<const std::uint8_t> bytes) override { in.push_back(bytes.data()); }
+  void CopiedOut(std::span<const std::uint8_t> bytes) override { out.push_back(bytes.data()); }
+
+  std::vector<std::span<std::uint8_t>> taken;
+  std::vector<const std::uint8_t*> in;
+  std::vector<const std::uint8_t*> out;
+};
+
+TEST(EmulatedDeviceTest, TellsOfItsMemoryAndIsAskedWhetherItIsWell) {
+  NotingWatcher watcher;
+  absl::Status health;
+  EmulatedDevice device({.kernels = EmulatedKernelsOf(Kernels()),
+                         .gap_bytes = 4096,
+                         .watcher = &watcher,
+                         .health = [&health] { return health; },
+                         .name = "watched"});
+  EXPECT_EQ(device.info().name, "watched");
+  const Summing sum = *Summing::Make(device);
+  ASSERT_EQ(watcher.taken.size(), 2u);
+  EXPECT_EQ(watcher.taken[0].data(), sum.device_in);
+  EXPECT_EQ(watcher.taken[0].size(), sum.in.size());
+  ASSERT_TRUE(device.CopyIn(sum.queue, sum.device_in, sum.in).ok());
+  ASSERT_TRUE(device.CopyOut(sum.queue, sum.out, sum.device_out).ok());
+  EXPECT_TRUE(watcher.in.empty());
+  EXPECT_TRUE(*device.IsDone(sum.queue));
+  EXPECT_EQ(watcher.in, std::vector<const std::uint8_t*>{sum.device_in});
+  EXPECT_EQ(watcher.out, std::vector<const std::uint8_t*>{sum.device_out});
+  health = absl::InternalError("it is not");
+  EXPECT_EQ(device.IsDone(sum.queue).status(), health);
+}
+
 TEST(EmulatedDeviceTest, RefusesKernelsThatNeedMoreSharedMemory) {
   for (const bool fits : {true, false}) {
     EmulatedDevice device({.kernels = EmulatedKernelsOf(Kernels()),

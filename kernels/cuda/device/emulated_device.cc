@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -30,22 +31,25 @@ void EmulatedDevice::FreeBytes::operator()(std::uint8_t* bytes) const { std::fre
 
 EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
     : options_(std::move(options)),
-      info_{"emulator", options_.memory_bytes},
+      info_{options_.name, options_.memory_bytes},
       device_memory_{options_.memory_bytes, {}, {}},
       pinned_memory_{options_.memory_bytes, {}, {}} {
   if (options_.seed.has_value()) random_.emplace(*options_.seed);
 }
 
-absl::StatusOr<std::span<std::uint8_t>> EmulatedDevice::Take(Memory& memory,
-                                                             std::size_t size_bytes) {
-  if (size_bytes > memory.left_bytes) {
-    return absl::ResourceExhaustedError(ToAbsl(
-        Cat("the emulated device has ", memory.left_bytes, " bytes left, not ", size_bytes)));
-  }
+absl::Status EmulatedDevice::CheckRoom(const Memory& memory, std::size_t size_bytes) {
+  if (size_bytes <= memory.left_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      ToAbsl(Cat("the emulated device has ", memory.left_bytes, " bytes left, not ", size_bytes)));
+}
+
+std::span<std::uint8_t> EmulatedDevice::Take(Memory& memory, std::size_t size_bytes,
+                                             std::size_t gap_bytes) {
   memory.left_bytes -= size_bytes;
   // aligned_alloc wants whole alignments; the sanitizer does not see what is behind the size then.
-  const std::size_t whole = (std::max<std::size_t>(size_bytes, 1) + kAlignmentBytes - 1) /
-                            kAlignmentBytes * kAlignmentBytes;
+  const std::size_t whole =
+      (std::max<std::size_t>(size_bytes, 1) + gap_bytes + kAlignmentBytes - 1) / kAlignmentBytes *
+      kAlignmentBytes;
   auto* const bytes = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignmentBytes, whole));
   KERF_CHECK(bytes != nullptr);
   memory.blocks.emplace_back(bytes);
@@ -61,14 +65,23 @@ bool EmulatedDevice::Holds(const Memory& memory, std::span<const std::uint8_t> b
   });
 }
 
-absl::StatusOr<std::uint8_t*> EmulatedDevice::Allocate(std::size_t size_bytes) {
-  auto taken = Take(device_memory_, size_bytes);
-  if (!taken.ok()) return taken.status();
-  return taken->data();
+absl::StatusOr<std::vector<std::uint8_t*>> EmulatedDevice::AllocateArrays(
+    std::span<const std::size_t> sizes_bytes) {
+  KERF_RETURN_IF_ERROR(CheckRoom(
+      device_memory_, std::accumulate(sizes_bytes.begin(), sizes_bytes.end(), std::size_t{0})));
+  std::vector<std::span<std::uint8_t>> taken;
+  std::vector<std::uint8_t*> arrays;
+  for (const std::size_t size_bytes : sizes_bytes) {
+    taken.push_back(Take(device_memory_, size_bytes, options_.gap_bytes));
+    arrays.push_back(taken.back().data());
+  }
+  if (options_.watcher != nullptr) options_.watcher->Taken(taken);
+  return arrays;
 }
 
 absl::StatusOr<std::span<std::uint8_t>> EmulatedDevice::AllocatePinned(std::size_t size_bytes) {
-  return Take(pinned_memory_, size_bytes);
+  KERF_RETURN_IF_ERROR(CheckRoom(pinned_memory_, size_bytes));
+  return Take(pinned_memory_, size_bytes, 0);
 }
 
 absl::StatusOr<QueueId> EmulatedDevice::MakeQueue() {
@@ -92,6 +105,7 @@ absl::Status EmulatedDevice::CopyIn(QueueId queue, std::uint8_t* to,
   KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {to, pinned.size()}));
   Put(queue, [this, to, pinned] {
     std::copy(pinned.begin(), pinned.end(), to);
+    if (options_.watcher != nullptr) options_.watcher->CopiedIn({to, pinned.size()});
     clock_ += std::chrono::nanoseconds(pinned.size());
   });
   return absl::OkStatus();
@@ -102,6 +116,7 @@ absl::Status EmulatedDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinn
   KERF_CHECK(recording_ != queue);
   KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {from, pinned.size()}));
   Put(queue, [this, pinned, from] {
+    if (options_.watcher != nullptr) options_.watcher->CopiedOut({from, pinned.size()});
     unwritten_word_count_ += GarbageWords({from, pinned.size()});
     std::copy_n(from, pinned.size(), pinned.begin());
     clock_ += std::chrono::nanoseconds(pinned.size());
@@ -220,6 +235,7 @@ absl::StatusOr<bool> EmulatedDevice::IsDone(QueueId queue) {
     for (Commands& each : queues_) {
       while (!each.empty()) RunFirst(each);
     }
+    KERF_RETURN_IF_ERROR(options_.health());
     return true;
   }
   // As many as make nobody wait long, seldom in the order in which they came.
@@ -227,6 +243,7 @@ absl::StatusOr<bool> EmulatedDevice::IsDone(QueueId queue) {
     Commands& any = queues_[random_->Below(queues_.size())];
     if (!any.empty()) RunFirst(any);
   }
+  KERF_RETURN_IF_ERROR(options_.health());
   return commands.empty();
 }
 

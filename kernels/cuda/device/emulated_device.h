@@ -10,19 +10,21 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/kernel_types.h"
+#include "kernels/cuda/device/memory_watcher.h"
 #include "kernels/cuda/launch/emulator.h"
 #include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 
 struct EmulatedKernel {
-  void (*run)(std::span<const std::uint8_t> args, const EmulatorOptions& options);
+  std::function<void(std::span<const std::uint8_t> args, const EmulatorOptions& options)> run;
   // Of a block.
   std::size_t shared_bytes;
 };
@@ -30,7 +32,7 @@ struct EmulatedKernel {
 // By number.
 template <class... Kernels>
 std::vector<EmulatedKernel> EmulatedKernelsOf(KernelTypes<Kernels...>) {
-  return {{+[](std::span<const std::uint8_t> bytes, const EmulatorOptions& options) {
+  return {{[](std::span<const std::uint8_t> bytes, const EmulatorOptions& options) {
              typename Kernels::Args args;
              KERF_CHECK(bytes.size() == sizeof args);
              std::memcpy(&args, bytes.data(), sizeof args);
@@ -51,6 +53,13 @@ struct EmulatedDeviceOptions {
   // What a driver takes to compile the kernels, all at once: in LoadKernels, or in the first
   // launch.
   std::chrono::milliseconds load_time{0};
+  // Behind each array of the device's memory, nobody's.
+  std::size_t gap_bytes = 0;
+  // Is told of memory and copies; outlives the device.
+  MemoryWatcher* watcher = nullptr;
+  // Asked when commands have run: what is wrong with the device.
+  std::function<absl::Status()> health = [] { return absl::OkStatus(); };
+  std::string name = "emulator";
 };
 
 // A copy that leaves what was allocated stops the process, as does what Device does not allow.
@@ -70,7 +79,8 @@ class EmulatedDevice final : public Device {
   // launch, and otherwise not.
   std::chrono::nanoseconds clock() const { return clock_; }
   static constexpr std::chrono::microseconds kLaunchTime{7};
-  absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
+  absl::StatusOr<std::vector<std::uint8_t*>> AllocateArrays(
+      std::span<const std::size_t> sizes_bytes) override;
   absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
   absl::StatusOr<QueueId> MakeQueue() override;
   absl::Status CopyIn(QueueId queue, std::uint8_t* to,
@@ -102,7 +112,10 @@ class EmulatedDevice final : public Device {
   using Command = std::function<void()>;
   using Commands = std::deque<Command>;
 
-  static absl::StatusOr<std::span<std::uint8_t>> Take(Memory& memory, std::size_t size_bytes);
+  static absl::Status CheckRoom(const Memory& memory, std::size_t size_bytes);
+  // There is room.
+  static std::span<std::uint8_t> Take(Memory& memory, std::size_t size_bytes,
+                                      std::size_t gap_bytes);
   static bool Holds(const Memory& memory, std::span<const std::uint8_t> bytes);
   Commands& At(QueueId queue);
   Commands& At(GraphId graph);

@@ -24,9 +24,10 @@ absl::Status FaultyDevice::LoadKernels() {
   return device_->LoadKernels();
 }
 
-absl::StatusOr<std::uint8_t*> FaultyDevice::Allocate(std::size_t size_bytes) {
+absl::StatusOr<std::vector<std::uint8_t*>> FaultyDevice::AllocateArrays(
+    std::span<const std::size_t> sizes_bytes) {
   KERF_RETURN_IF_ERROR(CheckMemory());
-  return device_->Allocate(size_bytes);
+  return device_->AllocateArrays(sizes_bytes);
 }
 
 absl::StatusOr<std::span<std::uint8_t>> FaultyDevice::AllocatePinned(std::size_t size_bytes) {

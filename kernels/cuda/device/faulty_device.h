@@ -37,7 +37,7 @@ struct Fault {
 };
 
 // Not thread-safe.
-class FaultyDevice final : public Device {
+class FaultyDevice : public Device {
  public:
   FaultyDevice(std::unique_ptr<Device> device, Fault fault)
       : device_(std::move(device)), fault_(fault) {}
@@ -49,7 +49,8 @@ class FaultyDevice final : public Device {
 
   const DeviceInfo& info() const override { return device_->info(); }
   absl::Status LoadKernels() override;
-  absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
+  absl::StatusOr<std::vector<std::uint8_t*>> AllocateArrays(
+      std::span<const std::size_t> sizes_bytes) override;
   absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
   absl::StatusOr<QueueId> MakeQueue() override;
   absl::Status CopyIn(QueueId queue, std::uint8_t* to,

@@ -50,12 +50,16 @@ struct Blake3Workspace {
   PrefixSums first_leaves;
 };
 
-// In size.Bytes() bytes of device memory at `memory`, a multiple of 16.
-inline Blake3Workspace PlaceBlake3Workspace(const Blake3WorkspaceSize& size, void* memory) {
-  auto* const even_nodes = static_cast<DigestWords*>(memory);
-  DigestWords* const odd_nodes = even_nodes + size.even_node_count;
-  auto* const leaf_items = reinterpret_cast<std::uint32_t*>(odd_nodes + size.odd_node_count);
-  return {even_nodes, odd_nodes, {leaf_items, leaf_items + size.leaf_item_count}};
+// take.operator()<T>(count) is called for each array, in one order. No array needs to be set to
+// anything.
+template <class Take>
+constexpr Blake3Workspace TakeBlake3Workspace(const Blake3WorkspaceSize& size, Take& take) {
+  Blake3Workspace workspace{};
+  workspace.even_nodes = take.template operator()<DigestWords>(size.even_node_count);
+  workspace.odd_nodes = take.template operator()<DigestWords>(size.odd_node_count);
+  workspace.first_leaves.items = take.template operator()<std::uint32_t>(size.leaf_item_count);
+  workspace.first_leaves.totals = take.template operator()<std::uint32_t>(size.leaf_total_count);
+  return workspace;
 }
 
 // How often Blake3Parents runs where no chunk is larger than `max_chunk_bytes`: 2 up to 64 KiB, 7

@@ -41,6 +41,22 @@ class Array {
   std::vector<Vector16> vectors_;
 };
 
+// Arrays one behind the other, with nothing between them.
+class InOnePiece {
+ public:
+  explicit InOnePiece(std::uint8_t* memory) : memory_(memory) {}
+
+  template <class T>
+  T* operator()(std::size_t count) {
+    T* const place = reinterpret_cast<T*>(memory_);
+    memory_ += count * sizeof(T);
+    return place;
+  }
+
+ private:
+  std::uint8_t* memory_;
+};
+
 class Run {
  public:
   Run(std::span<const std::uint8_t> bytes, const std::vector<Chunk>& chunks, std::uint8_t garbage,
@@ -67,9 +83,10 @@ class Run {
     Array<DigestWords> odd_nodes(size.odd_node_count, garbage_);
     Array<std::uint32_t> leaf_items(size.leaf_item_count, garbage_);
     Array<std::uint32_t> leaf_totals(size.leaf_total_count, garbage_);
+    InOnePiece places(memory.data());
     const Blake3Workspace workspace =
         is_in_one
-            ? PlaceBlake3Workspace(size, memory.data())
+            ? TakeBlake3Workspace(size, places)
             : Blake3Workspace{
                   even_nodes.data(), odd_nodes.data(), {leaf_items.data(), leaf_totals.data()}};
     LaunchBlake3(
@@ -89,8 +106,9 @@ class Run {
     Array<std::uint32_t> counts(size.count_count, garbage_);
     Array<std::uint32_t> order(size.order_count, garbage_);
     Array<std::uint32_t> next_group(Sha256WorkspaceSize::kNextGroupCount, garbage_);
+    InOnePiece places(memory.data());
     const Sha256Workspace workspace =
-        is_in_one ? PlaceSha256Workspace(size, memory.data())
+        is_in_one ? TakeSha256Workspace(size, places)
                   : Sha256Workspace{counts.data(), order.data(), next_group.data()};
     LaunchSha256({bytes_.data(), chunks_.data(), &chunk_count_, workspace, digests_.data()},
                  launcher_);

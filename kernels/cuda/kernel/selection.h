@@ -82,33 +82,6 @@ constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take&
   return args;
 }
 
-// Takes arrays one behind the other, each aligned as the device's allocator aligns.
-class ArrayTaker {
- public:
-  constexpr explicit ArrayTaker(std::byte* memory) : memory_(memory) {}
-
-  template <class T>
-  constexpr T* operator()(std::size_t count) {
-    constexpr std::size_t kAlignment = 256;
-    const std::size_t offset = size_bytes_;
-    size_bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + offset);
-  }
-
-  constexpr std::size_t size_bytes() const { return size_bytes_; }
-
- private:
-  std::byte* const memory_;
-  std::size_t size_bytes_ = 0;
-};
-
-// Of all that TakeSelectionMemory takes.
-constexpr std::size_t SelectionBytes(const SelectionLimits& limits) {
-  ArrayTaker taker(nullptr);
-  TakeSelectionMemory(limits, taker);
-  return taker.size_bytes();
-}
-
 // The positions whose marks count, of the rule that is given to the kernels with `args`; none where
 // chunks are so small that they never see one.
 template <class Rule>

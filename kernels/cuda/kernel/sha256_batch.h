@@ -34,11 +34,16 @@ struct Sha256Workspace {
   std::uint32_t* next_group;
 };
 
-// In size.Bytes() bytes of device memory at `memory`, a multiple of 4.
-inline Sha256Workspace PlaceSha256Workspace(const Sha256WorkspaceSize& size, void* memory) {
-  auto* const counts = static_cast<std::uint32_t*>(memory);
-  std::uint32_t* const order = counts + size.count_count;
-  return {counts, order, order + size.order_count};
+// take.operator()<T>(count) is called for each array, in one order. No array needs to be set to
+// anything.
+template <class Take>
+constexpr Sha256Workspace TakeSha256Workspace(const Sha256WorkspaceSize& size, Take& take) {
+  Sha256Workspace workspace{};
+  workspace.counts = take.template operator()<std::uint32_t>(size.count_count);
+  workspace.order = take.template operator()<std::uint32_t>(size.order_count);
+  workspace.next_group =
+      take.template operator()<std::uint32_t>(Sha256WorkspaceSize::kNextGroupCount);
+  return workspace;
 }
 
 struct Sha256Batch {

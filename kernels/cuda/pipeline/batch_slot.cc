@@ -14,6 +14,7 @@
 #include "kernels/cuda/pipeline/host_selection.h"
 #include "kernels/cuda/pipeline/queue_marks.h"
 #include "kernels/cuda/pipeline/rule_table.h"
+#include "kernels/cuda/pipeline/slot_arrays.h"
 
 namespace kerf::cuda {
 namespace {
@@ -36,12 +37,6 @@ std::size_t BytesOffset(const SlotLimits& limits) {
 
 SelectionLimits SelectionLimitsOf(const SlotLimits& limits) {
   return {limits.batch_bytes, limits.piece_count, kMinDeviceChunkBytes, kMinCandidateBytesLog2};
-}
-
-std::size_t DigestWorkspaceBytes(const SlotLimits& limits) {
-  const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits));
-  return std::max(Blake3WorkspaceSize(limits.batch_bytes, chunk_count).Bytes(),
-                  Sha256WorkspaceSize(chunk_count).Bytes());
 }
 
 // Where things lie in what comes back. SelectedCuts first, and behind them either the number of
@@ -75,18 +70,21 @@ const std::uint8_t* BytesOf(const T* array) {
   return reinterpret_cast<const std::uint8_t*>(array);
 }
 
-SlotMemory PlaceMemory(const SlotLimits& limits, ArrayTaker& take) {
+template <class Take>
+SlotMemory TakeArrays(const SlotLimits& limits, Take& take) {
   SlotMemory memory;
-  memory.in = take.operator()<std::uint8_t>(BytesOffset(limits) + limits.batch_bytes);
-  memory.marks.marks = take.operator()<std::uint32_t>(MarkWordCount(limits.batch_bytes));
+  memory.in = take.template operator()<std::uint8_t>(BytesOffset(limits) + limits.batch_bytes);
+  memory.marks.marks = take.template operator()<std::uint32_t>(MarkWordCount(limits.batch_bytes));
   const std::size_t group_count = limits.batch_bytes / kGroupBytes;
-  memory.marks.group_maxima = take.operator()<std::uint8_t>(group_count);
+  memory.marks.group_maxima = take.template operator()<std::uint8_t>(group_count);
   memory.marks.coarse_maxima =
-      take.operator()<std::uint8_t>((group_count + kCoarseGroups - 1) / kCoarseGroups);
+      take.template operator()<std::uint8_t>((group_count + kCoarseGroups - 1) / kCoarseGroups);
   const SelectionLimits selection_limits = SelectionLimitsOf(limits);
   memory.selection = TakeSelectionMemory(selection_limits, take);
-  memory.digest_workspace = take.operator()<std::uint8_t>(DigestWorkspaceBytes(limits));
-  memory.digests = take.operator()<DigestWords>(MaxChunkCount(selection_limits));
+  const std::size_t chunk_count = MaxChunkCount(selection_limits);
+  memory.blake3 = TakeBlake3Workspace(Blake3WorkspaceSize(limits.batch_bytes, chunk_count), take);
+  memory.sha256 = TakeSha256Workspace(Sha256WorkspaceSize(chunk_count), take);
+  memory.digests = take.template operator()<DigestWords>(chunk_count);
   return memory;
 }
 
@@ -98,9 +96,9 @@ BatchSteps StepsOf(const BatchPlan& plan) {
 }
 
 std::size_t SlotDeviceBytes(const SlotLimits& limits) {
-  ArrayTaker sizes(nullptr);
-  PlaceMemory(limits, sizes);
-  return sizes.size_bytes();
+  ArraySizes sizes;
+  TakeArrays(limits, sizes);
+  return sizes.total_bytes();
 }
 
 absl::StatusOr<std::unique_ptr<BatchSlot>> BatchSlot::Make(Device& device,
@@ -113,12 +111,14 @@ absl::StatusOr<std::unique_ptr<BatchSlot>> BatchSlot::Make(Device& device,
   return slot;
 }
 
-// In one piece on each side: where there is too little nothing is taken in vain, since the device
+// All at once on each side: where there is too little nothing is taken in vain, since the device
 // gives nothing back.
 absl::Status BatchSlot::TakeMemory() {
-  KERF_ASSIGN_OR_RETURN(std::uint8_t* const memory, device_.Allocate(SlotDeviceBytes(limits_)));
-  ArrayTaker places(reinterpret_cast<std::byte*>(memory));
-  memory_ = PlaceMemory(limits_, places);
+  ArraySizes sizes;
+  TakeArrays(limits_, sizes);
+  KERF_ASSIGN_OR_RETURN(const auto arrays, device_.AllocateArrays(sizes.sizes_bytes()));
+  ArrayPlaces places(arrays);
+  memory_ = TakeArrays(limits_, places);
   const std::size_t in_bytes = BytesOffset(limits_) + limits_.batch_bytes;
   const std::size_t out_offset = RoundUp(in_bytes, 256);
   KERF_ASSIGN_OR_RETURN(const std::span<std::uint8_t> pinned,
@@ -171,17 +171,12 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
       plan.cut_rule);
 
   if (!steps.digests) return launcher.status();
-  const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits_));
   if (plan.digest_algorithm == DigestAlgorithm::kBlake3) {
-    LaunchBlake3(
-        {bytes, memory_.selection.chunks, memory_.selection.chunk_count, plan.profile.max_bytes,
-         PlaceBlake3Workspace(Blake3WorkspaceSize(limits_.batch_bytes, chunk_count),
-                              memory_.digest_workspace),
-         memory_.digests},
-        launcher);
+    LaunchBlake3({bytes, memory_.selection.chunks, memory_.selection.chunk_count,
+                  plan.profile.max_bytes, memory_.blake3, memory_.digests},
+                 launcher);
   } else {
-    LaunchSha256({bytes, memory_.selection.chunks, memory_.selection.chunk_count,
-                  PlaceSha256Workspace(Sha256WorkspaceSize(chunk_count), memory_.digest_workspace),
+    LaunchSha256({bytes, memory_.selection.chunks, memory_.selection.chunk_count, memory_.sha256,
                   memory_.digests},
                  launcher);
   }

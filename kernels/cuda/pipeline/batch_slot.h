@@ -13,8 +13,10 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/blake3_batch.h"
 #include "kernels/cuda/kernel/digest_words.h"
 #include "kernels/cuda/kernel/selection.h"
+#include "kernels/cuda/kernel/sha256_batch.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_times.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
@@ -35,7 +37,8 @@ struct SlotMemory {
   std::uint8_t* in = nullptr;
   MarkMemory marks;
   SelectionArgs selection{};
-  std::uint8_t* digest_workspace = nullptr;
+  Blake3Workspace blake3;
+  Sha256Workspace sha256;
   DigestWords* digests = nullptr;
 };
 

@@ -9,7 +9,7 @@
 namespace kerf::cuda {
 
 // Another one: another layout of what is below.
-inline constexpr std::uint32_t kPluginAbiVersion = 4;
+inline constexpr std::uint32_t kPluginAbiVersion = 5;
 // The one symbol that the plug-in exports: a PluginEntry.
 inline constexpr char kPluginEntryName[] = "kerf_cuda_plugin";
 
@@ -55,8 +55,9 @@ struct PluginApi {
   void (*close)(PluginDevice* device);
   PluginResult (*load_kernels)(PluginDevice* device, PluginError* error);
 
-  PluginResult (*allocate)(PluginDevice* device, std::size_t size_bytes, std::uint8_t** bytes,
-                           PluginError* error);
+  // `arrays` has room for `count`.
+  PluginResult (*allocate_arrays)(PluginDevice* device, const std::size_t* sizes_bytes,
+                                  std::size_t count, std::uint8_t** arrays, PluginError* error);
   PluginResult (*allocate_pinned)(PluginDevice* device, std::size_t size_bytes,
                                   std::uint8_t** bytes, PluginError* error);
   PluginResult (*make_queue)(PluginDevice* device, std::uint32_t* queue, PluginError* error);

@@ -101,14 +101,24 @@ void Close(PluginDevice* device) {
   for (void* bytes : closed->memory) cudaFree(bytes);
 }
 
-PluginResult Allocate(PluginDevice* device, std::size_t size_bytes, std::uint8_t** bytes,
-                      PluginError* error) {
+// One behind the other in one piece, of which CUDA gives all or none.
+PluginResult AllocateArrays(PluginDevice* device, const std::size_t* sizes_bytes, std::size_t count,
+                            std::uint8_t** arrays, PluginError* error) {
+  constexpr std::size_t kAlignmentBytes = 256;
+  std::vector<std::size_t> offsets;
+  std::size_t whole_bytes = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    offsets.push_back(whole_bytes);
+    whole_bytes += (sizes_bytes[index] + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+  }
   void* place = nullptr;
   cudaError_t code = Use(*device);
-  if (code == cudaSuccess) code = cudaMalloc(&place, size_bytes);
+  if (code == cudaSuccess) code = cudaMalloc(&place, whole_bytes);
   if (code != cudaSuccess) return ResultOf("taking memory of the GPU", code, error);
   device->memory.push_back(place);
-  *bytes = static_cast<std::uint8_t*>(place);
+  for (std::size_t index = 0; index < count; ++index) {
+    arrays[index] = static_cast<std::uint8_t*>(place) + offsets[index];
+  }
   return PluginResult::kOk;
 }
 
@@ -335,7 +345,7 @@ PluginApi MakeApi() {
       Open,
       Close,
       LoadKernels,
-      Allocate,
+      AllocateArrays,
       AllocatePinned,
       MakeQueue,
       CopyIn,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -52,10 +53,12 @@ class DeviceOfPlugin final : public Device {
 
   absl::Status LoadKernels() override { return Call(api_.load_kernels, device_); }
 
-  absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override {
-    std::uint8_t* bytes = nullptr;
-    KERF_RETURN_IF_ERROR(Call(api_.allocate, device_, size_bytes, &bytes));
-    return bytes;
+  absl::StatusOr<std::vector<std::uint8_t*>> AllocateArrays(
+      std::span<const std::size_t> sizes_bytes) override {
+    std::vector<std::uint8_t*> arrays(sizes_bytes.size());
+    KERF_RETURN_IF_ERROR(
+        Call(api_.allocate_arrays, device_, sizes_bytes.data(), sizes_bytes.size(), arrays.data()));
+    return arrays;
   }
 
   absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override {
