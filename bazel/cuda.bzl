@@ -35,8 +35,10 @@ def _cuda_library_impl(ctx):
     deps = [dep[CcInfo] for dep in ctx.attr.deps]
     context = cc_common.merge_cc_infos(cc_infos = deps).compilation_context
     objects = []
+    ptx_files = []
     for source in ctx.files.srcs:
         object = ctx.actions.declare_file("%s.%s.o" % (ctx.label.name, source.basename))
+        ptx = ctx.actions.declare_file("%s.%s.ptx" % (ctx.label.name, source.basename))
         arguments = ctx.actions.args()
         arguments.add_all(_FLAGS)
         arguments.add(toolchain.compiler_executable, format = "-ccbin=%s")
@@ -49,8 +51,9 @@ def _cuda_library_impl(ctx):
         ctx.actions.run_shell(
             arguments = [ctx.executable._nvcc.path, arguments],
             # The names of its own files become part of the object: without --keep they are numbers, others whenever two
-            # nvcc meet in /tmp.
-            command = 'kept=$(mktemp -d) && trap \'rm -rf "$kept"\' EXIT && "$@" --keep --keep-dir "$kept"',
+            # nvcc meet in /tmp. One of them is the PTX that becomes part of it, too.
+            command = 'kept=$(mktemp -d) && trap \'rm -rf "$kept"\' EXIT && "$@" --keep --keep-dir "$kept" && ' +
+                      'cp "$kept/%s.compute_%d.ptx" %s' % (source.basename[:-len(".cu")], _PTX, ptx.path),
             # nvcc looks for cicc and ptxas beside itself, and for the programs of the system.
             env = {"PATH": "/usr/bin:/bin"},
             inputs = depset([source], transitive = [
@@ -59,11 +62,12 @@ def _cuda_library_impl(ctx):
                 depset(ctx.files._toolkit),
             ]),
             mnemonic = "CudaCompile",
-            outputs = [object],
+            outputs = [object, ptx],
             progress_message = "Compiling %s with nvcc" % source.short_path,
             tools = [ctx.executable._nvcc],
         )
         objects.append(object)
+        ptx_files.append(ptx)
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         cc_toolchain = toolchain,
@@ -79,6 +83,7 @@ def _cuda_library_impl(ctx):
     return [
         CcInfo(compilation_context = context, linking_context = linking),
         DefaultInfo(files = depset(objects)),
+        OutputGroupInfo(ptx = depset(ptx_files)),
     ]
 
 _cuda_library = rule(
@@ -114,6 +119,72 @@ def kerf_cuda_library(name, srcs, deps = [], **kwargs):
         _cuda_library(name = name, srcs = srcs, deps = deps + ["@cuda//:runtime"], **kwargs)
     else:
         native.cc_library(name = name, **kwargs)
+
+def _translated_ptx_impl(ctx):
+    ptx = ctx.files.ptx
+    if not ptx[0].basename.endswith(".ptx"):
+        ptx = ctx.attr.ptx[OutputGroupInfo].ptx.to_list()
+    if len(ptx) != 1:
+        fail("%s has %d sources, not one" % (ctx.attr.ptx.label, len(ptx)))
+    made = ctx.actions.declare_file(ctx.label.name + ".cc")
+    arguments = ctx.actions.args()
+    arguments.add_all([file for file in ctx.files._translator if file.basename == "translate.py"])
+    if ctx.attr.has_mutants:
+        arguments.add("--mutants")
+    arguments.add_all(ptx)
+    arguments.add(ctx.attr.symbol)
+    arguments.add(made)
+    ctx.actions.run_shell(
+        arguments = [arguments],
+        command = 'python3 -B "$@"',
+        env = {"PATH": "/usr/bin:/bin"},
+        inputs = ptx + ctx.files._translator,
+        mnemonic = "PtxTranslate",
+        outputs = [made],
+        progress_message = "Translating %s" % ptx[0].short_path,
+    )
+    return [DefaultInfo(files = depset([made]))]
+
+_translated_ptx = rule(
+    implementation = _translated_ptx_impl,
+    attrs = {
+        "ptx": attr.label(allow_files = True, mandatory = True),
+        "symbol": attr.string(mandatory = True),
+        "has_mutants": attr.bool(),
+        "_translator": attr.label(default = "//kernels/cuda/ptx/translate"),
+    },
+)
+
+def kerf_ptx_library(name, ptx, symbol, has_mutants = False, tags = [], **kwargs):
+    """PTX as C++, for tests.
+
+    Args:
+      name: of the target.
+      ptx: a kerf_cuda_library of one source, of which there is none without a toolkit, or a file.
+      symbol: the ModuleKernels (kernels/cuda/ptx/kernels.h) that it defines.
+      has_mutants: whether barriers can be left out, and masks changed, when it runs.
+      tags: as everywhere.
+      **kwargs: passed to cc_library.
+    """
+    _translated_ptx(
+        name = name + "_code",
+        has_mutants = has_mutants,
+        ptx = ptx,
+        symbol = symbol,
+        tags = tags,
+        testonly = True,
+    )
+    native.cc_library(
+        name = name,
+        testonly = True,
+        srcs = [name + "_code"],
+        # Functions of ten thousand lines, which nobody reads.
+        copts = ["-w", "-O1"],
+        linkstatic = True,
+        tags = tags,
+        deps = ["//kernels/cuda/ptx:machine"],
+        **kwargs
+    )
 
 def kerf_cuda_test(name, **kwargs):
     """A kerf_cc_test of a kerf_cuda_library. There is none without a toolkit.

@@ -20,6 +20,7 @@ COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cl
             "tools/kubebox/check", "e2e/releases/old_binary_test", "e2e/releases/upgrade_test", "loadtest/run", "tools/quickstart", "tools/kube"]
 # What each part of tools/test --all begins with.
 FIRST = ["formatting", "house rules", "protos: buf's rules, and nothing broken since 0.1.0", "the checks themselves", "the comparison with other tools, and the quickstart's judge",
+         "ptx: what the translator makes, and what it refuses",
          "NetworkPolicies as packet filter rules", "release binaries", "fault file system"]
 # Of a suite of one target, with one test.
 EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '

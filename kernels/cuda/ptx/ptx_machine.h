@@ -1,0 +1,38 @@
+// A device that runs the PTX of the plug-in's kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "base/random.h"
+#include "kernels/cuda/device/emulated_device.h"
+#include "kernels/cuda/ptx/findings.h"
+#include "kernels/cuda/ptx/kernels.h"
+#include "kernels/cuda/ptx/machine.h"
+#include "kernels/cuda/ptx/memory.h"
+
+namespace kerf::cuda::ptx {
+
+// What one device has. Not thread-safe.
+struct PtxMachine {
+  explicit PtxMachine(std::uint64_t seed) : random(seed) {}
+  PtxMachine(const PtxMachine&) = delete;
+  PtxMachine& operator=(const PtxMachine&) = delete;
+
+  Findings findings;
+  Memory memory{findings};
+  Machine machine{memory, findings};
+  // Of the number of a launch's blocks, and of the order in which they and their threads run.
+  Random random;
+  // That were launched so far.
+  std::set<const Kernel*> launched;
+};
+
+// Options of a device whose kernels, those of KernelList, run on `machine`, which serves no other
+// one: with gaps between arrays, and lost as soon as there is a finding. Commands run all at once,
+// when somebody asks for them.
+EmulatedDeviceOptions PtxDeviceOptions(const std::shared_ptr<PtxMachine>& machine);
+
+}  // namespace kerf::cuda::ptx

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Makes C++ of a file of PTX: a function for each kernel that runs one thread to its next barrier.
+
+translate.py [--mutants] PTX SYMBOL CPP: SYMBOL is the ModuleKernels of kernels/cuda/ptx/kernels.h that
+CPP defines. With --mutants each barrier can be left out, and each mask changed, when it runs.
+"""
+
+import sys
+
+import cpp_operations
+import liveness
+import ptx_text
+
+_HEAD = """// Made by kernels/cuda/ptx/translate/translate.py.
+#include <algorithm>
+#include <array>
+
+#include "kernels/cuda/ptx/kernels.h"
+#include "kernels/cuda/ptx/machine.h"
+#include "kernels/cuda/ptx/operations.h"
+
+namespace kerf::cuda::ptx {
+namespace {
+"""
+
+
+def quoted(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", " ") + '"'
+
+
+class Mutants:
+    """What can be changed in a module, numbered from 1."""
+
+    def __init__(self):
+        self.all = []
+
+    def add(self, kernel, instruction, what):
+        self.all.append((kernel.name, instruction.line, what))
+        return len(self.all)
+
+
+class KernelText:
+    """The C++ of one kernel."""
+
+    def __init__(self, module, number, mutants):
+        self.kernel = module.kernels[number]
+        self.number = number
+        self.mutants = mutants
+        self.writer = cpp_operations.Writer(module, self.kernel, mutants)
+        self.live = liveness.live_behind_barriers(self.kernel)
+        self.barriers = {index: place for place, index in enumerate(sorted(self.live), 1)}
+        # By the index of what stands behind them.
+        self.labels = {}
+        for label, index in self.kernel.labels.items():
+            self.labels.setdefault(index, []).append(label)
+
+    def kept_words(self):
+        return max(map(len, self.live.values()), default=0)
+
+    def declarations(self):
+        used = set()
+        for instruction in self.kernel.body:
+            used.update(*liveness.registers_of(instruction))
+        for prefix, (kind, count) in self.kernel.registers.items():
+            names = [f"{prefix[1:]}{number}" for number in range(count) if f"{prefix}{number}" in used]
+            if names:
+                yield f"  {cpp_operations.c_type(kind)} {', '.join(names)};\n"
+        for register in sorted(self.writer.flagged):
+            yield f"  U8 q_{register[1:]} = 0;\n"
+
+    def resumptions(self):
+        yield "  switch (t.resume_at) {\n    default: break;\n"
+        for index, place in self.barriers.items():
+            restored = " ".join(
+                f"{register[1:]} = static_cast<decltype({register[1:]})>(t.kept[{slot}]);"
+                for slot, register in enumerate(self.live[index]))
+            yield f"    case {place}: {restored} goto bar_{place};\n"
+        yield "  }\n"
+
+    def barrier(self, index, instruction):
+        if instruction.operands != ["0"] or instruction.predicate is not None or instruction.opcode != "bar.sync":
+            self.writer.fail(instruction)
+        place = self.barriers[index]
+        kept = " ".join(f"t.kept[{slot}] = {register[1:]};" for slot, register in enumerate(self.live[index]))
+        stop = f"{kept} t.resume_at = {place}; t.line = {instruction.line}; return Stop::kBarrier;"
+        if self.mutants is not None:
+            mutant = self.mutants.add(self.kernel, instruction, "a barrier is left out")
+            stop = f"if (m.mutant() != {mutant}) {{ {stop} }}"
+        return f"  {stop}\n bar_{place}:;\n"
+
+    def jump(self, index, instruction):
+        target = instruction.operands[0]
+        if instruction.opcode not in ("bra", "bra.uni"):
+            self.writer.fail(instruction)
+        text = f"goto {target.replace('$', '_')};"
+        if self.kernel.labels[target] <= index:
+            text = f"if (m.IsEndless()) return Stop::kEndless; {text}"
+        return text
+
+    def instruction(self, index, instruction):
+        kind = instruction.parts[0]
+        if kind == "bar":
+            return self.barrier(index, instruction)
+        if kind == "bra":
+            text = self.jump(index, instruction)
+        elif instruction.opcode == "ret":
+            text = "return Stop::kExit;"
+        else:
+            return f"  {self.writer.statement(instruction)}\n"
+        if instruction.predicate is None:
+            return f"  {text}\n"
+        negation = "!" if instruction.is_negated else ""
+        return f"  if ({negation}{instruction.predicate[1:]}) {{ {text} }}\n"
+
+    def lines(self):
+        body = []
+        for index, instruction in enumerate(self.kernel.body):
+            body += [f" {label.replace('$', '_')}:;\n" for label in self.labels.get(index, ())]
+            body.append(self.instruction(index, instruction))
+        body += [f" {label.replace('$', '_')}:;\n" for label in self.labels.get(len(self.kernel.body), ())]
+        yield f"\nconst Site kSites{self.number}[] = {{\n"
+        for line, text in self.writer.sites or [(0, "")]:
+            yield f"  {{{line}, {quoted(text)}}},\n"
+        yield f"}};\n\nStop Run{self.number}(Machine& m, Thread& t) {{\n"
+        yield from self.declarations()
+        yield from self.resumptions()
+        yield from body
+        yield "  return Stop::kExit;\n}\n"
+
+    def has_small_shared_stores(self):
+        """Whether one writes less than a word of an array in shared memory."""
+        return any(instruction.opcode in ("st.shared.u8", "st.shared.u16") and "[%" in instruction.operands[0]
+                   for instruction in self.kernel.body)
+
+    def entry(self):
+        is_small = "true" if self.has_small_shared_stores() else "false"
+        return (f"  {{{quoted(self.kernel.name)}, {self.kernel.parameter_bytes}, {self.kept_words()}, {is_small},\n"
+                f"   kSites{self.number}, Run{self.number}}},\n")
+
+
+def translate(text, path, symbol, has_mutants):
+    """The C++ of a file of PTX."""
+    module = ptx_text.parse(text, path)
+    mutants = Mutants() if has_mutants else None
+    kernels = [KernelText(module, number, mutants) for number in range(len(module.kernels))]
+    lines = [_HEAD]
+    for kernel in kernels:
+        lines += kernel.lines()
+    lines.append("\nconst Kernel kKernels[] = {\n")
+    lines += [kernel.entry() for kernel in kernels]
+    lines.append("};\n\nconst std::uint32_t kStaticSharedBytes[] = {")
+    lines += ", ".join(map(str, [*module.static_shared.values(), 0]))
+    lines.append("};\n\nconst Mutant kMutants[] = {\n")
+    for name, line, what in (mutants.all if mutants is not None else []) + [("", 0, "")]:
+        lines.append(f"  {{{quoted(name)}, {line}, {quoted(what)}}},\n")
+    mutant_count = len(mutants.all) if mutants is not None else 0
+    lines.append(f"}};\n\n}}  // namespace\n\nextern const ModuleKernels {symbol};\nconst ModuleKernels {symbol} = {{\n    {quoted(path)},\n    kKernels,\n"
+                 f"    {{kStaticSharedBytes, {len(module.static_shared)}}},\n    {{kMutants, {mutant_count}}},\n}};\n\n"
+                 "}  // namespace kerf::cuda::ptx\n")
+    return "".join(lines)
+
+
+def main():
+    arguments = sys.argv[1:]
+    has_mutants = arguments[0] == "--mutants"
+    ptx, symbol, cpp = arguments[has_mutants:]
+    with open(ptx, encoding="ascii") as file:
+        text = file.read()
+    try:
+        made = translate(text, ptx.rsplit("/", 1)[-1], symbol, has_mutants)
+    except ptx_text.PtxError as error:
+        sys.exit(f"translate.py: {error}\nWhat it knows stands in kernels/cuda/ptx/translate/cpp_operations.py.")
+    with open(cpp, "w", encoding="ascii") as file:
+        file.write(made)
+
+
+if __name__ == "__main__":
+    main()
