@@ -335,7 +335,7 @@ TEST_F(ProtocolTest, AFrameOfALaterReleaseIsPassedOver) {
 }
 
 TEST_F(ProtocolTest, FeaturesAreAnnounced) {
-  const std::vector<std::string> expected = {"index-epoch", "unknown-frames"};
+  const std::vector<std::string> expected = {"chunk-digests", "index-epoch", "unknown-frames"};
   const auto sorted = [](const auto& names) {
     std::vector<std::string> copy(names.begin(), names.end());
     std::sort(copy.begin(), copy.end());
