@@ -3,9 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -21,6 +27,30 @@ using ::testing::HasSubstr;
 class LaneCutTest : public ResumingLaneTest {
  protected:
   static grpc::Status Stay(Moment /*now*/) { return grpc::Status::OK; }
+
+  // A server that answers what is named to it with these changes.
+  static CuttingServer Naming(const std::function<void(v1::Chunks&)>& tell) {
+    CuttingServer server;
+    v1::Opened& opened = *server.opened.mutable_opened();
+    opened.set_cutter(v1::CUTTER_CLIENT);
+    opened.mutable_limits()->set_max_named_bytes(1 << 24);
+    auto offset = std::make_shared<std::uint64_t>(0);
+    server.lie = [tell, offset](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+      if (frame.has_file_begin()) *offset = 0;
+      if (!frame.has_chunk_digests()) return;
+      v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
+      chunks.set_file_number(1);
+      for (int index = 0; index < frame.chunk_digests().lengths_bytes_size(); ++index) {
+        v1::Chunk& chunk = *chunks.add_chunks();
+        chunk.set_end_offset(*offset += frame.chunk_digests().lengths_bytes(index));
+        chunk.set_digest(
+            frame.chunk_digests().digests().substr(32 * static_cast<std::size_t>(index), 32));
+        chunk.set_verdict(v1::VERDICT_NEW);
+      }
+      tell(chunks);
+    };
+    return server;
+  }
 
   std::vector<std::string> SomeFiles() {
     std::vector<std::string> files;
@@ -116,25 +146,7 @@ TEST_F(LaneCutTest, AnAnswerOfAnotherChunkEndsIt) {
   };
   for (const Lie& lie : lies) {
     SCOPED_TRACE(lie.what);
-    CuttingServer server;
-    v1::Opened& opened = *server.opened.mutable_opened();
-    opened.set_cutter(v1::CUTTER_CLIENT);
-    opened.mutable_limits()->set_max_named_bytes(1 << 20);
-    server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
-      if (!frame.has_chunk_digests()) return;
-      v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
-      chunks.set_file_number(1);
-      std::uint64_t offset = 0;
-      for (int index = 0; index < frame.chunk_digests().lengths_bytes_size(); ++index) {
-        v1::Chunk& chunk = *chunks.add_chunks();
-        chunk.set_end_offset(offset += frame.chunk_digests().lengths_bytes(index));
-        chunk.set_digest(
-            frame.chunk_digests().digests().substr(32 * static_cast<std::size_t>(index), 32));
-        chunk.set_verdict(v1::VERDICT_NEW);
-      }
-      lie.tell(chunks);
-    };
-    client::FakeServer fake(server);
+    const client::FakeServer fake(Naming(lie.tell));
     Lane::Options options;
     options.upload.servers = {fake.address()};
     options.upload.stream.open.set_profile(kServersRule);
@@ -157,6 +169,42 @@ TEST_F(LaneCutTest, AnAnswerOfAnotherChunkEndsIt) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("not named"));
     EXPECT_EQ(taker.taken_count, 0u);
   }
+}
+
+// Of a profile that could have small chunks little is kept unanswered: what is named is sent before
+// room is waited for, though a message could name more.
+TEST_F(LaneCutTest, WhatIsNamedMakesRoom) {
+  const std::string profile = "fastcdc2020:min=64,avg=16384,max=65536,level=1";
+  const client::FakeServer fake(Naming([](v1::Chunks& /*chunks*/) {}));
+  Lane::Options options;
+  options.upload.servers = {fake.address()};
+  options.upload.stream.open.set_profile(profile);
+  options.upload.stream.open.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+  options.upload.stream.open.set_cutter(v1::CUTTER_CLIENT);
+  options.profile = *ParseProfile(profile);
+  EXPECT_LE(Lane::MaxBlocks(options.profile), 4u);
+  StoringTaker taker;
+  options.on_pressure = [&] { return taker.Send(); };
+  Lane lane(std::move(options), taker);
+  const std::string content = RandomContent(9'000'000);
+  std::size_t position = 0;
+  // Blocks are not filled to their last byte: they run out before bytes do.
+  const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+    const std::size_t count =
+        std::min({span.size(), content.size() - position, std::size_t{9'000}});
+    std::memcpy(span.data(), content.data() + position, count);
+    position += count;
+    return count;
+  };
+  std::uint64_t content_bytes = 0;
+  absl::Status read_status;
+  ASSERT_TRUE(lane.SendFile(
+                      "file", 0, read,
+                      [&](const FileOutcome& outcome) { content_bytes = outcome.content_bytes; },
+                      read_status)
+                  .ok());
+  ASSERT_TRUE(lane.WaitAnswered().ok());
+  EXPECT_EQ(content_bytes, content.size());
 }
 
 // It would be asked to cut by who knows what.
