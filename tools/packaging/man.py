@@ -3,6 +3,7 @@
 Each verb has a page, as `man kerf-backup`, and so has each that is below one: `man kerf-index-check`.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -101,7 +102,9 @@ def page(words, number, text, date, version, see_also):
     return "\n".join(made) + "\n"
 
 
+@functools.cache
 def help_of(program, verbs):
+    """What it prints for that verb: `verbs` is a tuple of words. Asked for once."""
     environment = {"HOME": HOME, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}
     done = subprocess.run([program, *verbs, "--help"], capture_output=True, text=True, check=False, env=environment,
                           timeout=HELP_TIMEOUT_S)
@@ -119,7 +122,7 @@ def pages(program, number, date, version):
     made = {}
 
     def add(verbs):
-        text = help_of(program, verbs)
+        text = help_of(program, tuple(verbs))
         parent = [("-".join([name, *verbs[:-1]]), number)] if verbs else [("kerfd", 8)] if name == "kerf" else [("kerf", 1)]
         made[f"{'-'.join([name, *verbs])}.{number}"] = page([name, *verbs], number, text, date, version, parent)
         for verb in Help(text).verbs():

@@ -57,7 +57,7 @@ def check_pages(programs):
             for page, text in man.pages(programs / program, section, "2026-01-01", "0").items():
                 (folder / page).write_text(text, encoding="utf-8")
                 verbs = page.removesuffix(f".{section}")
-                told = words(man.help_of(programs / program, verbs_of(programs / program, verbs)))
+                told = words(man.help_of(programs / program, tuple(verbs_of(programs / program, verbs))))
                 shown = words(text.replace("\\-", "-").replace("\\e", "\\").replace("\\&", ""))
                 missing = set(told) - set(shown) - {"Usage:", "Positionals:", "Options:", "Subcommands:", "Examples:"}
                 check(not missing, f"{page} leaves out {sorted(missing)}")
@@ -73,7 +73,7 @@ def verbs_of(program, page):
     """The words of a page's name: verbs have a - of their own (reset-epoch)."""
     left, found = page.removeprefix(program.name), []
     while left:
-        known = man.Help(man.help_of(program, found)).verbs()
+        known = man.Help(man.help_of(program, tuple(found))).verbs()
         verb = max((verb for verb in known if left == f"-{verb}" or left.startswith(f"-{verb}-")), key=len)
         found.append(verb)
         left = left.removeprefix(f"-{verb}")
