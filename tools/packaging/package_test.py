@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -104,9 +105,8 @@ class Machine:
         target.mkdir(exist_ok=True)
         for old in target.iterdir():
             old.unlink()
-        for path in folder.glob("*.deb"):
-            os.link(path, target / path.name) if path.stat().st_dev == target.stat().st_dev else \
-                (target / path.name).write_bytes(path.read_bytes())
+        for path in (*folder.glob("*.deb"), *folder.glob("*.tar.gz")):
+            shutil.copyfile(path, target / path.name)
         self.run("sh", "-c", "dpkg --install --force-confold /packages/*.deb")
 
     def show(self, unit, name):
@@ -255,6 +255,17 @@ def check_removal(machine, packages):
     print("package_test: what stays and what goes is as deploy/package/README.md says")
 
 
+def check_tarball(machine):
+    """By the words of the page."""
+    page = (ROOT / "deploy/package/README.md").read_text(encoding="utf-8")
+    block = re.search(r"^## Without Debian's packages\n[^#]*?((?:^    .*\n)+)", page, re.M)[1]
+    machine.run("sh", "-e", "-c", f"cd /packages\n{block}")
+    machine.await_active("its start of the tarball")
+    machine.backup()
+    machine.check_whole()
+    print("package_test: the tarball is installed as deploy/package/README.md says")
+
+
 def main():
     programs = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out").resolve()
     check(os.geteuid() == 0, "as root: it boots a container")
@@ -278,6 +289,7 @@ def main():
             check_nightly(machine)
             check_upgrade(machine, packages, older)
             check_removal(machine, packages)
+            check_tarball(machine)
     return 0
 
 
