@@ -87,7 +87,9 @@ class Rules(unittest.TestCase):
                                         "proto/a.proto": "package p.v1;\nservice Eat {\n  rpc One(A) returns (A);\n}\n",
                                         "docs/spec/access.md": ACCESS + "| /p.v1.Eat/One | no |\n",
                                         "tools/a_test.py": "class SnakeTest(unittest.TestCase):\n    async def test_it(self):\n        pass\n",
-                                        "docs/spec/a.md": "| ABC-1 | `Suite.Holds` |\n| ABC-2 | as ABC-1, `Suite` |\n**ABC-3.** So: `SnakeTest`, `SnakeTest.test_it`, `TestIt`.\n",
+                                        "docs/spec/a.md": "| ABC-1 | `Suite.Holds` |\n| ABC-2 | as ABC-1, `Suite` |\n**ABC-3.** So: `SnakeTest`, `SnakeTest.test_it`, `TestIt`.\n"
+                                        "## Part\n**ABC-4.** A.\n\n**ABC-5.** B.\n\n*ABC-4, ABC-5: `SnakeTest`.*\n| CLI-4 | by nobody |\n",
+                                        "client/conformance/cases_a.py": "@case(1, 'eat', 'ABC-1 ABC-2', 'ABC')\ndef eat():\n    pass\n",
                                         "client/a_test.go": "func TestIt(t *testing.T) {\n}\n",
                                         "docs/threat_model.md": "| who |\n| --- |\n| one |\n\n" + THREATS.format(
                                             "`Suite.Holds`, `base/b.cc` |\n| y | **not defended**: later")}, "S" * 72), [])
@@ -130,6 +132,13 @@ class Rules(unittest.TestCase):
             ({"docs/spec/a.md": "| ABC-1 | so | `TestGone` |\n", "a_test.go": "func TestGo(t *testing.T) {\n}\n"},
              "docs/spec/a.md: there is no test TestGone"),
             ({"docs/spec/a.md": "| ABC-1 | so |\n**ABC-1.** And so.\n"}, "docs/spec/a.md: ABC-1 is the number of two rules"),
+            ({"docs/spec/a.md": "| ABC-1 | no test |\n"}, "docs/spec/a.md: no test is named at ABC-1, and no case"),
+            ({"docs/spec/a.md": "## One\n**ABC-1.** So.\n## Two\n*`Suite.Holds`*\n", "base/b_test.cc": "TEST(Suite, Holds) {}\n"},
+             "docs/spec/a.md: no test is named at ABC-1, and no case"),
+            ({"docs/spec/a.md": "| ABC-1 | `base/b.cc` |\n"}, "docs/spec/a.md: no test is named at ABC-1, and no case"),
+            ({"client/conformance/cases_a.py": "@case(1, 'eat', 'ABC-1 ABC-2')\ndef eat():\n    pass\n"},
+             "client/conformance/cases_a.py:1: there is no rule ABC-2"),
+            ({"docs/spec/a.md": "| CLI-4 | `Suite.Holds` |\n", "base/b_test.cc": "TEST(Suite, Holds) {}\n"}, "CLI-4 is held by a test"),
             ({"docs/threat_model.md": THREATS.format("`a/gone.py`")}, "there is no test a/gone.py"),
             ({"docs/threat_model.md": THREATS.format("somebody")}, "docs/threat_model.md:3: a row ends in"),
             ({"docs/threat_model.md": THREATS.format("")}, "docs/threat_model.md:3: a row ends in"),

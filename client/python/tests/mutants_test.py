@@ -15,6 +15,8 @@ import kerf
 
 PATIENCE_S = 120
 TESTS = pathlib.Path(__file__).resolve().parent
+# Its fake server.
+KIT = TESTS.parents[1] / "conformance"
 PACKAGE = pathlib.Path(kerf.__file__).parent
 
 # Rule, file, what stands there once, what stands there instead, and the test that fails then.
@@ -267,7 +269,7 @@ class MutantsTest(unittest.TestCase):
                     (mutant / file).write_text(text, encoding="utf-8")
 
     def is_caught(self, folder, test):
-        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(KIT))), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run([sys.executable, "-m", "unittest", "--failfast", test], cwd=TESTS, env=environment, check=False,
                                   capture_output=True, timeout=PATIENCE_S)

@@ -1,4 +1,4 @@
-"""A kerfd for tests: an upload protocol that cuts at fixed sizes, and has a switch for each verdict and failure.
+"""A kerfd that is none: it cuts at fixed sizes, does the same each time, and has a switch for each verdict and failure.
 
 It also judges its client: what docs/spec forbids is a line in `violations`.
 """
@@ -67,36 +67,17 @@ def silence(stream):
 
 
 class Fake:
-    """`faults`: {(event, n): what happens at the n-th such event, from 1}. Events: open, opened, data, chunks, end, commit, report,
-    half_close, and the calls of the Index service by their names. `change(chunk)` may change an answer, or return None."""
+    """`faults`: {(event, n): what happens at the n-th such event, from 1}. Events: open, opened, data, chunks, end, commit,
+    committed (it is carried out, and not answered yet), report, half_close, and the calls of the Index service by their names. `change(chunk)` may change an answer, or return None."""
 
     def __init__(self, log=None, address=None, *, chunk_bytes=CHUNK_BYTES, worker="fake-worker"):
-        self.log = [] if log is None else log
-        self.violations = []
-        self.faults = {}
-        self.counts = Counter()
-        self.opens = []
-        self.metadata = []
-        self.commits = []
-        self.reports = []
-        self.late_commits = []
-        self.index = FakeIndex()
         self.worker = worker
         # One of 0.1.0 does not.
         self.tells_epoch = True
         self.chunk_bytes = chunk_bytes
-        # So much is there before the first chunk of it is answered: the longest, and twice as much behind it.
-        self.lag_bytes = 3 * chunk_bytes
-        self.limits = pb.Limits(max_message_bytes=4 << 20, max_uncommitted_chunks=65_536, max_uncommitted_files=16_384,
-                                max_commit_entries=4_096)
-        self.verdict = lambda digest, verdict: verdict
-        self.change = lambda chunk: chunk
-        self.change_done = lambda done: done
-        self.is_durable = lambda digest, locator: True
-        self.most_unanswered_bytes = 0
-        # What Locate says: an address; None: this server has no such service.
-        self.located = None
+        self.is_closed = False
         self.lock = threading.RLock()
+        self.reset(log)
         self._folder = tempfile.TemporaryDirectory(prefix="kerf-fake-")
         self.address = address or f"unix:{pathlib.Path(self._folder.name) / 'socket'}"
         self._threads = concurrent.futures.ThreadPoolExecutor(64)
@@ -108,7 +89,34 @@ class Fake:
             self.address = f"{self.address.removesuffix(':0')}:{port}"
         self._server.start()
 
+    def reset(self, log=None):
+        """As if it had just been started, at the same address."""
+        self.log = [] if log is None else log
+        self.violations = []
+        self.faults = {}
+        self.counts = Counter()
+        self.opens = []
+        self.metadata = []
+        self.commits = []
+        self.reports = []
+        self.late_commits = []
+        self.index = FakeIndex()
+        # So much is there before the first chunk of it is answered: the longest, and twice as much behind it.
+        self.lag_bytes = 3 * self.chunk_bytes
+        self.limits = pb.Limits(max_message_bytes=4 << 20, max_uncommitted_chunks=65_536, max_uncommitted_files=16_384,
+                                max_commit_entries=4_096)
+        self.verdict = lambda digest, verdict: verdict
+        self.change = lambda chunk: chunk
+        self.change_done = lambda done: done
+        self.is_durable = lambda digest, locator: True
+        self.most_unanswered_bytes = 0
+        # What Locate says: an address; None: this server has no such service.
+        self.located = None
+
     def close(self):
+        if self.is_closed:
+            return
+        self.is_closed = True
         self._server.stop(0).wait()
         self._threads.shutdown(wait=False)
         self._folder.cleanup()
@@ -154,9 +162,9 @@ class Fake:
         self.metadata.append([(key, value) for key, value in metadata])
         known = dict(self.metadata[-1])
         if not 0 < len(known.get("kerf-request-id", "")) <= 64:
-            self.violation("a call without a request id")
+            self.violation("PRO-67: a call without a request id")
         if not is_stream and not context.time_remaining() < 3600:
-            self.violation("a call without a deadline")
+            self.violation("CLI-18: a call without a deadline")
         return known.get("kerf-request-id", "")
 
     def _abort(self, context, abort, request_id):
@@ -215,7 +223,7 @@ class Fake:
 
     def _judge_commit(self, epoch, digest, locator):
         if not 1 <= len(locator) <= 64:
-            self.violation(f"a locator of {len(locator)} bytes")
+            self.violation(f"PRO-20: a locator of {len(locator)} bytes")
         # What the fence refuses may be gone already.
         if epoch >= self.index.epoch and not self.is_durable(digest, locator):
             self.violation("COL-19: a commit of what is not durable")
@@ -225,12 +233,12 @@ class Fake:
     def _upload(self, requests, context):
         request_id = self._hear(context, is_stream=True)
         if not 0 < len(dict(self.metadata[-1]).get("kerf-shard-key", "")) <= 128:
-            self.violation("a stream without a shard key")
+            self.violation("PRO-46, ROU-1: a stream without a shard key")
         stream = _Stream(self)
         try:
             for request in requests:
                 if len(request) > self.limits.max_message_bytes:
-                    self.violation(f"a message of {len(request)} bytes")
+                    self.violation(f"PRO-71: a message of {len(request)} bytes")
                 for frame in pb.UploadRequest.FromString(request).frames:
                     with self.lock:
                         stream.on_frame(frame)
@@ -241,7 +249,7 @@ class Fake:
                 # gRPC may tell of the end of the requests a moment before it tells that the call was cancelled.
                 time.sleep(0.3)
                 if context.is_active():
-                    self.violation("a half-close in a file")
+                    self.violation("CLI-30: a half-close in a file")
             if stream.is_draining:
                 raise Abort(grpc.StatusCode.UNAVAILABLE, "DRAINING", delay_s=0)
         except Behind:
@@ -274,7 +282,7 @@ class _Stream:
         self.files = 0
         self.pending = Counter()
         self.lengths = {}
-        self.stale = set()
+        self.stale, self.stale_uncommitted = set(), set()
         self.is_draining = self.is_silent = False
         self._answers = []
 
@@ -288,9 +296,9 @@ class _Stream:
     def on_frame(self, frame):
         kind = frame.WhichOneof("frame")
         if kind != "data" and frame.ByteSize() > MAX_FRAME_BYTES:
-            self.fake.violation(f"a frame of {frame.ByteSize()} bytes")
+            self.fake.violation(f"PRO-71: a frame of {frame.ByteSize()} bytes")
         if (kind == "open") == (self.open is not None):
-            self.fake.violation(f"{kind} in the wrong place")
+            self.fake.violation(f"CLI-2: {kind} in the wrong place")
         if self.is_draining and kind in ("file_begin", "data", "file_end"):
             return
         getattr(self, f"_on_{kind}")(getattr(frame, kind))
@@ -306,7 +314,7 @@ class _Stream:
 
     def _on_file_begin(self, frame):
         if self.file is not None and not self.file.is_ended:
-            self.fake.violation("a file within a file")
+            self.fake.violation("FRAME_ORDER: a file within a file")
         self.files += 1
         self.file = _File(self.files, frame)
 
@@ -355,7 +363,7 @@ class _Stream:
             self.pending[digest] += 1
             file.unresolved.append((digest, file.offset))
             if sum(self.pending.values()) > fake.limits.max_uncommitted_chunks:
-                fake.violation("TOO_MANY_UNCOMMITTED_CHUNKS")
+                fake.violation("PRO-11: TOO_MANY_UNCOMMITTED_CHUNKS")
         elif not file.unresolved:
             file.durable = file.offset
         return pb.Chunk(end_offset=file.offset, digest=digest, verdict=verdict, locator=locator,
@@ -366,10 +374,10 @@ class _Stream:
         fake.log.append("commit")
         fake.event("commit", self)
         if len(frame.entries) > fake.limits.max_commit_entries:
-            fake.violation(f"a Commit of {len(frame.entries)} entries")
+            fake.violation(f"PRO-71: a Commit of {len(frame.entries)} entries")
         for entry in frame.entries:
             if entry.digest not in self.pending and entry.digest not in self.stale and entry.digest not in fake.index.entries:
-                fake.violation("UNKNOWN_DIGEST")
+                fake.violation("PRO-20: UNKNOWN_DIGEST")
             fake._judge_commit(self.open.store_epoch, entry.digest, entry.locator)
         fake.commits += [(self.open.store_epoch, entry.digest, entry.locator) for entry in frame.entries]
         if any(entry.digest in self.pending for entry in frame.entries) or self.stale:
@@ -377,8 +385,10 @@ class _Stream:
                                                               for entry in frame.entries], replaces=False)
         else:
             count = 0
+        fake.event("committed", self)
         for entry in frame.entries:
             self.pending.pop(entry.digest, None)
+            self.stale_uncommitted.discard(entry.digest)
         self._answer(committed=pb.Committed(entry_count=count, index_epoch=self.fake.told_epoch()))
         self._resolve()
 
@@ -388,6 +398,9 @@ class _Stream:
         for entry in frame.entries:
             self.fake.reports.append((entry.digest, entry.locator))
             self.stale.add(entry.digest)
+            self.stale_uncommitted.add(entry.digest)
+            if len(self.stale_uncommitted) > self.fake.limits.max_uncommitted_chunks:
+                self.fake.violation("CLI-7: TOO_MANY_UNCOMMITTED_CHUNKS that were reported stale")
             there = self.fake.index.entries.get(entry.digest)
             if there is not None and there.locator == entry.locator:
                 self.fake.index.remove([entry.digest])
