@@ -279,6 +279,8 @@ class _Stream:
         self.fake = fake
         self.open = None
         self.file = None
+        # Files before it of which chunks are not resolved yet.
+        self.ended = []
         self.files = 0
         self.pending = Counter()
         self.lengths = {}
@@ -315,6 +317,8 @@ class _Stream:
     def _on_file_begin(self, frame):
         if self.file is not None and not self.file.is_ended:
             self.fake.violation("FRAME_ORDER: a file within a file")
+        if self.file is not None:
+            self.ended.append(self.file)
         self.files += 1
         self.file = _File(self.files, frame)
 
@@ -406,17 +410,21 @@ class _Stream:
                 self.fake.index.remove([entry.digest])
 
     def _resolve(self):
-        file = self.file
-        while file is not None and file.unresolved and file.unresolved[0][0] not in self.pending:
-            file.durable = file.unresolved.pop(0)[1]
-        if file is not None and file.is_ended and not file.buffer and not file.unresolved:
-            done = self.fake.change_done(pb.FileDone(file_number=file.number, size_bytes=file.end,
-                                                         index_epoch=self.fake.told_epoch()))
-            if done is not None:
-                self._answer(file_done=done)
-            self.file = None
+        for file in [*self.ended, self.file]:
+            while file is not None and file.unresolved and file.unresolved[0][0] not in self.pending:
+                file.durable = file.unresolved.pop(0)[1]
+            if file is not None and file.is_ended and not file.buffer and not file.unresolved:
+                done = self.fake.change_done(pb.FileDone(
+                        file_number=file.number, size_bytes=file.end, index_epoch=self.fake.told_epoch()))
+                if done is not None:
+                    self._answer(file_done=done)
+                if file is self.file:
+                    self.file = None
+                else:
+                    self.ended.remove(file)
 
     def go_away(self):
         self.is_draining = True
-        files = [pb.FileProgress(file_number=self.file.number, durable_offset=self.file.durable)] if self.file else []
+        files = [pb.FileProgress(file_number=file.number, durable_offset=file.durable)
+                 for file in (*self.ended, self.file) if file is not None]
         self._answer(go_away=pb.GoAway(files=files, drain_ms=1000))

@@ -32,6 +32,7 @@ UNSEEN = {
     "CLI-33 roots": "of callers: a driver has roots that are digests",
     "CLI-32 a proxy": "the kit has no proxies",
     "PRO uncommitted chunks": "shows by chance only: how many answers a server has sent when a Commit comes",
+    "COL-24 the same epoch": "what the caller is told: SHOULD",
     "CLI-11 progress": "an upload that gives up a little later",
     "CLI-12 from the first failure": "an upload that gives up a little earlier",
     "CLI-15 met": "an address that is mistyped is told later",

@@ -203,6 +203,7 @@ class World:
         self.folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kerf-conformance-"))
         self._fakes, self._clients = [], []
         self.fake = None
+        self._has_store = True
         self.begin()
 
     def begin(self):
@@ -216,12 +217,17 @@ class World:
         if self.fake is None:
             self.fake = self.new_fake()
         self.fake.reset(self.log)
-        self.fake.is_durable = self.store.is_durable
+        self.judge_commits(self.fake)
         return self
+
+    def judge_commits(self, fake):
+        """Of a store of the client's own nobody here knows what is durable."""
+        if self._has_store:
+            fake.is_durable = self.store.is_durable
 
     def new_fake(self, **options):
         fake = Fake(self.log, **options)
-        fake.is_durable = self.store.is_durable
+        self.judge_commits(fake)
         self._fakes.append(fake)
         return fake
 
@@ -244,7 +250,7 @@ class World:
     @property
     def can(self):
         if not self._clients:
-            self.start()
+            self._has_store = "store" in self.start().can
         return self._clients[0].can
 
     def settle(self):
