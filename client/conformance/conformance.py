@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges a client of kerfd by the rules of docs/spec: docs/spec/conformance.md.
 
-conformance.py run --client COMMAND [--json] [--case CON-N...] [--advice fail]   0: it passed; 1: it failed a case; 2: usage
+conformance.py run --client COMMAND [--json] [--case CON-N...] [--advice fail]   0: it passed; 1: it failed a case; 2: usage, no client
 conformance.py fake [--listen ADDRESS] ...                                       a kerfd with a switch for each failure
 conformance.py list                                                              the cases, and the rules that each judges
 """
@@ -35,6 +35,17 @@ class Judge:
     def __init__(self, command, patience_s):
         self._command, self._patience_s = command, patience_s
         self._free = []
+
+    def why_it_does_not_start(self):
+        """Empty: it does."""
+        world = World(self._command, self._patience_s)
+        try:
+            world.start()
+        except (Failed, OSError, ValueError) as error:
+            return f"{error}{world.last_words()}"
+        finally:
+            world.close()
+        return ""
 
     def judge(self, case):
         """passed, failed or not asked; and why."""
@@ -79,6 +90,9 @@ def run(arguments):
     cases = chosen(arguments.case)
     counts = dict.fromkeys(("passed", "failed", "advised", "not asked"), 0)
     judge = Judge(arguments.client, arguments.patience)
+    if why := judge.why_it_does_not_start():
+        print(f"conformance: '{arguments.client}' is no client: {why}", file=sys.stderr)
+        return 2
     with contextlib.closing(judge), concurrent.futures.ThreadPoolExecutor(arguments.jobs) as threads:
         def timed(case):
             since = time.monotonic()

@@ -42,8 +42,7 @@ class Driven:
         self._patience_s = patience_s
         self._lines = queue.Queue()
         self._stderr = open(os.path.join(folder, "stderr"), "ab")  # noqa: SIM115
-        self._process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
-                                         cwd=folder)
+        self._process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr)
         threading.Thread(target=self._read, daemon=True).start()
         hello = self._next("its first line")
         if hello.get("protocol") != PROTOCOL or not isinstance(hello.get("can"), list):
