@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = ROOT / "out/site"
 # What the site is made of: for those who run kerf, write clients of it, or work on it.
-SOURCES = ["README.md", "CHANGELOG.md", "docs", "client/*/README.md", "deploy/README.md", "loadtest/README.md", "kernels/*.md", "server/*.md",
+SOURCES = ["README.md", "CHANGELOG.md", "docs", "client/*/README.md", "deploy/*.md", "loadtest/README.md", "kernels/*.md", "server/*.md",
            "tools/*.md", "e2e/*.md"]
 # Records of decisions, and notes beside the code: for those who change it. They are pages, but not held to a length.
 FOR_ENGINEERS = ("docs/adr/", "kernels/", "server/", "tools/", "e2e/")

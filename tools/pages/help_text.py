@@ -13,7 +13,8 @@ _ENVIRONMENT = re.compile(r" \(Env:(\w+)\)")
 # What is not the same on each machine, and what is written in its place.
 _OF_THE_MACHINE = [
     (re.compile(r"(--threads UINT:UINT in \[\d+ - \d+\])=\d+"), r"\1=as many as there are cores"),
-    (re.compile(r"(--worker-name \w+)=\S+"), r"\1=the name of the machine"),
+    # How long it is decides where the text behind it begins.
+    (re.compile(r"(--worker-name \w+)=\S+\s+"), r"\1=the name of the machine\n" + " " * _DESCRIPTION_COLUMN),
 ]
 
 

@@ -24,7 +24,7 @@ _WORDS_OF_OTHERS = {
     "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
     # Of HTTP/2, Linux, the environment and protos, and what a page says for a folder.
     "CLOCK_REALTIME_COARSE", "DATA_DIR", "ENHANCE_YOUR_CALM", "HTTPS_PROXY", "LLVM_PROFILE_FILE", "PASSED_ON", "RST_STREAM", "SO_PEERCRED",
-    "STATIC_LINK", "VERDICT_DUPLICATE", "VERDICT_NEW", "XDG_STATE_HOME",
+    "STATIC_LINK", "XDG_STATE_HOME",
 }
 _PARTS_OF_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 _OF_METRICS_PAGE = re.compile(r"^\| `(\w+)` \|.*\| (.*) \|$", re.MULTILINE)
@@ -45,6 +45,7 @@ class Known:
         # Metric -> what its page says of its labels.
         self.metrics = dict(_OF_METRICS_PAGE.findall((root / "docs/metrics.md").read_text(encoding="utf-8")))
         self.reasons = {reason.name for reason in repository.reasons(root)}
+        self.values = set(repository.words(root, r"^ *([A-Z]+(?:_[A-Z]+)+) = \d+", "proto/*.proto"))
         self.variables = {option.environment for verb in self.verbs.values() for option in verb.options if option.environment}
         # Of builds and tests: no program lists these.
         self.variables |= set(repository.words(root, r"\bKERF_[A-Z_]*[A-Z]\b"))
@@ -89,7 +90,7 @@ def wrong_in(known, text):
             if name not in known.variables:
                 yield number, f"there is no variable {name}"
         for name in _REASON.findall(line):
-            if name not in known.reasons | _WORDS_OF_OTHERS and not name.startswith(("KERF_", "KERFD_")):
+            if name not in known.reasons | known.values | _WORDS_OF_OTHERS and not name.startswith(("KERF_", "KERFD_")):
                 yield number, f"there is no reason {name}"
 
 

@@ -163,6 +163,7 @@ def known():
     result.kerf_flags = {"--store", "--long", "--json"}
     result.metrics = {"kerf_streams": "", "kerf_stage_seconds": "`stage`: cut (cutting), gpu_hash; `reason`: OK, or a reason of docs/spec/protocol.md"}
     result.reasons = {"NO_WORKER"}
+    result.values = {"VERDICT_NEW"}
     result.variables = {"KERF_STORE", "KERFD_LISTEN"}
     return result
 
@@ -173,7 +174,7 @@ class NamedTest(unittest.TestCase):
 
     def test_what_is_there(self):
         self.assertEqual([], self.found_in("`kerf list --long --json`, `--store DIR`, `kerf_streams`, `kerf_stage_seconds_bucket`, `kerf_st...`, "
-                                           'NO_WORKER, KERF_STORE, `kerf_stage_seconds{stage="cut"}`, '
+                                           'NO_WORKER, VERDICT_NEW, KERF_STORE, `kerf_stage_seconds{stage="cut"}`, '
                                            '`kerf_stage_seconds_sum{reason="NO_WORKER"}`\n\n'
                                            "    out/kerfd --listen unix:/x | kubectl -n kerf get pods --all\n"))
 

@@ -73,7 +73,7 @@ def files(root, *patterns):
     return sorted(pathlib.Path(name) for name in names.split("\0") if name and (root / name).is_file())
 
 
-def words(root, pattern):
-    """Whatever matches it in a file that is no page."""
-    for path in files(root, ":!*.md"):
-        yield from re.findall(pattern, (root / path).read_text(encoding="utf-8", errors="replace"))
+def words(root, pattern, *where):
+    """Whatever matches it in a file that is no page, of all or of some."""
+    for path in files(root, *(where or [":!*.md"])):
+        yield from re.findall(pattern, (root / path).read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
