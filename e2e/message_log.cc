@@ -134,6 +134,7 @@ std::vector<std::string> Describe(const std::string& method,
     for (const std::string& message : messages) all += message;
     return DescribeUploadAnswers(all);
   }
+  lines.reserve(messages.size());
   for (const std::string& message : messages) {
     lines.push_back(Hex(method == kLookup ? Without(message, kEpochOfLookup) : message));
   }

@@ -47,6 +47,7 @@ class Known:
         self.reasons = {reason.name for reason in repository.reasons(root)}
         self.values = set(repository.words(root, r"^ *([A-Z]+(?:_[A-Z]+)+) = \d+", "proto/*.proto"))
         self.variables = {option.environment for verb in self.verbs.values() for option in verb.options if option.environment}
+        self.kit_flags = set(repository.words(root, r'add_argument\("(--[a-z][a-z-]*)"', "client/conformance/*.py"))
         # Of builds and tests: no program lists these.
         self.variables |= set(repository.words(root, r"\bKERF_[A-Z_]*[A-Z]\b"))
         self.variables |= {references.variable_of_kerfd(option) for option in references.settings_of_kerfd(self.kerfd)}
@@ -75,7 +76,7 @@ def wrong_in(known, text):
                 yield piece.line, what
         if piece.is_inline and piece.text.startswith("--"):
             for flag in _FLAG.findall(piece.text):
-                if flag not in known.kerf_flags | known.kerfd_flags | _FLAGS_OF_OTHERS:
+                if flag not in known.kerf_flags | known.kerfd_flags | known.kit_flags | _FLAGS_OF_OTHERS:
                     yield piece.line, f"there is no flag {flag}"
         for name, more in _METRIC.findall(piece.text):
             if not _is_metric(known, name, more):

@@ -188,7 +188,7 @@ TEST_F(LaneTest, AnAnswerThatNobodyKnowsIsPassedOver) {
       *mixed.add_answers() = later;
       *mixed.add_answers() = answer;
     }
-    response = mixed;
+    response = std::move(mixed);
   };
   Start(server);
   const absl::Status status = SendAll(10 * 4096);

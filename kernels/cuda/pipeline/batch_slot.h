@@ -37,8 +37,8 @@ struct SlotMemory {
   std::uint8_t* in = nullptr;
   MarkMemory marks;
   SelectionArgs selection{};
-  Blake3Workspace blake3;
-  Sha256Workspace sha256;
+  Blake3Workspace blake3{};
+  Sha256Workspace sha256{};
   DigestWords* digests = nullptr;
 };
 

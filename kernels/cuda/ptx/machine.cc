@@ -24,6 +24,12 @@ constexpr std::uint32_t kMostJumps = 1u << 22;
 // A block's barriers.
 constexpr std::uint32_t kMostIntervals = 1u << 18;
 
+// To PTX an address is a number.
+std::uint8_t* AtAddress(std::uint64_t address) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<std::uint8_t*>(address);
+}
+
 }  // namespace
 
 void Machine::Run(const ModuleKernels& module, const Kernel& kernel,
@@ -226,7 +232,7 @@ const std::uint8_t* Machine::ReadGlobal(Thread& thread, std::uint64_t address,
     }
     Reads(cells[index], thread, site, access, place);
   }
-  return reinterpret_cast<const std::uint8_t*>(address);
+  return AtAddress(address);
 }
 
 std::uint8_t* Machine::WriteGlobal(Thread& thread, std::uint64_t address, std::size_t size_bytes,
@@ -240,7 +246,7 @@ std::uint8_t* Machine::WriteGlobal(Thread& thread, std::uint64_t address, std::s
   for (std::size_t left = array->cells.CountOf(size_bytes); left > 0; --left, ++cell) {
     Writes(*cell, thread, site, Access::kWrite, place);
   }
-  return reinterpret_cast<std::uint8_t*>(address);
+  return AtAddress(address);
 }
 
 const std::uint8_t* Machine::ReadShared(Thread& thread, std::uint32_t address,
@@ -317,7 +323,7 @@ std::uint32_t Machine::AtomicGlobal(Thread& thread, std::uint64_t address, Atomi
   if (thread.fence_time == now_) releases_[address].push_back({blocks_.size() - 1, now_ - 1});
   thread.atomic_time = now_;
   thread.atomic_place = address;
-  return ApplyAt(reinterpret_cast<std::uint8_t*>(address), operation, value);
+  return ApplyAt(AtAddress(address), operation, value);
 }
 
 std::uint32_t Machine::AtomicShared(Thread& thread, std::uint32_t address, Atomic operation,
