@@ -151,6 +151,7 @@ TEST_F(ReloadTest, UnderLoadItEndsNoStream) {
   std::atomic<bool> is_over{false};
   std::atomic<int> file_count{0};
   std::vector<std::thread> streams;
+  streams.reserve(kStreams);
   for (int number = 0; number < kStreams; ++number) {
     streams.emplace_back([&, number] {
       std::string content(500'000, '\0');

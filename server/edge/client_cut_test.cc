@@ -112,7 +112,7 @@ class ClientCutTest : public testing::Test {
   }
 
   // How a stream ends whose file is made of these frames.
-  std::string EndOf(const std::vector<Fill>& frames, v1::Open open = OpenNamed()) {
+  std::string EndOf(const std::vector<Fill>& frames, const v1::Open& open = OpenNamed()) {
     auto upload = Begin(open);
     for (const Fill& fill : frames) upload->SendFrame(fill);
     upload->WritesDone();
@@ -368,7 +368,7 @@ TEST_F(ClientCutTest, WhatCannotBeIsRefused) {
     const Fill odd = [&](v1::UploadFrame& frame) {
       Named(good)(frame);
       std::string& digests = *frame.mutable_chunk_digests()->mutable_digests();
-      digests.resize(static_cast<std::size_t>(static_cast<int>(digests.size()) + more_bytes));
+      digests.resize(static_cast<std::size_t>(std::ssize(digests) + more_bytes));
     };
     EXPECT_EQ(EndOf({FillBegin, odd}), "BAD_FIELD") << more_bytes;
   }

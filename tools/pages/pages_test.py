@@ -159,6 +159,7 @@ def known():
     result = named.Known.__new__(named.Known)
     result.verbs = {"kerf": help_text.parse("kerf", HELP), "kerf list": help_text.parse("kerf list", "List\n\nOptions:\n  --long  x\n")}
     result.kerfd_flags = {"--listen"}
+    result.kit_flags = {"--fault"}
     result.everywhere = {"--json"}
     result.kerf_flags = {"--store", "--long", "--json"}
     result.metrics = {"kerf_streams": "", "kerf_stage_seconds": "`stage`: cut (cutting), gpu_hash; `reason`: OK, or a reason of docs/spec/protocol.md"}
