@@ -43,7 +43,7 @@ bool HasNoFilesLeft() {
 
 // gRPC and absl take it for a bug of their caller that there is no file or thread to be had, and
 // std::terminate, where a thread cannot be started, says nothing of it either.
-void OnAbort(int /*signal*/) {
+void ExplainAbort() {
   if (HasNoFilesLeft()) {
     Say("the system lets this process open no more files: raise the limit (ulimit -n)\n");
     _exit(kThrownExitCode);
@@ -56,12 +56,19 @@ void OnAbort(int /*signal*/) {
   }
 }
 
+void OnAbort(int /*signal*/, siginfo_t* info, void* /*context*/) {
+  // Somebody else's, as of a service manager's watchdog, says nothing of limits.
+  if (info->si_pid == getpid()) ExplainAbort();
+  // Comes once this returns, and ends the process: abort() would do that itself, kill(2) would not.
+  raise(SIGABRT);
+}
+
 void ExplainAborts() {
   struct sigaction action{};
-  action.sa_handler = OnAbort;
+  action.sa_sigaction = OnAbort;
   sigemptyset(&action.sa_mask);
-  // A second one, within it, is an abort.
-  action.sa_flags = SA_RESETHAND;
+  // A second one is as the system has it.
+  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
   sigaction(SIGABRT, &action, nullptr);
 }
 

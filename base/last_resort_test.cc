@@ -59,6 +59,9 @@ TEST(CatchAll, NoFileGetsTheNumberOfAStandardStreamThatIsClosed) {
   }
 }
 
+// Of memory; far beyond what sanitizers map, so that they go on.
+constexpr rlimit kSomeBound{std::size_t{1} << 62, std::size_t{1} << 62};
+
 // What a child that runs `what` in CatchAll has said, and how it ended.
 std::string SaidBy(const std::function<int()>& what, int& status) {
   int ends[2];
@@ -100,8 +103,7 @@ TEST(CatchAll, ALibraryThatAbortsForWantOfSomethingIsExplained) {
       "ulimit -n");
   ExpectSays(
       []() -> int {
-        const rlimit little{std::size_t{1} << 40, std::size_t{1} << 40};
-        setrlimit(RLIMIT_AS, &little);
+        setrlimit(RLIMIT_AS, &kSomeBound);
         abort();
       },
       "ulimit -v");
@@ -117,6 +119,28 @@ TEST(CatchAll, AnyOtherAbortStaysOne) {
   int status = 0;
   EXPECT_EQ(SaidBy([]() -> int { abort(); }, status), "");
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+}
+
+// As a service manager's watchdog ends a program that is stuck.
+TEST(CatchAll, AnAbortThatSomebodyElseSendsEndsTheProcess) {
+  for (const bool has_limit : {false, true}) {
+    int status = 0;
+    const std::string said = SaidBy(
+        [has_limit]() -> int {
+          if (has_limit) setrlimit(RLIMIT_AS, &kSomeBound);
+          const pid_t here = getpid();
+          const pid_t other = fork();
+          if (other == 0) {
+            kill(here, SIGABRT);
+            _exit(0);
+          }
+          waitpid(other, nullptr, 0);
+          return 0;
+        },
+        status);
+    EXPECT_EQ(said, "");
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+  }
 }
 
 void LockBoth(absl::Mutex& first, absl::Mutex& second) {
