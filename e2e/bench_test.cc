@@ -147,6 +147,17 @@ TEST_F(Bench, AFrontIsMeasuredBesideKerfd) {
   ExpectNothingLeft();
 }
 
+TEST_F(Bench, ALocalCutIsMeasuredBesideKerfd) {
+  const json summary = world_.KerfJson(Small({"--local-cut", "--streams", "1,8"})).Only("summary");
+  for (const json& group : summary["streams"]) {
+    ASSERT_EQ(group["rows"].size(), 4u);
+    ExpectRow(group["rows"][3], "local_cut", true);
+    EXPECT_EQ(group["duplicate_chunks"], 0);
+  }
+  EXPECT_EQ(summary["local_cut_goal"], 0.6);
+  ExpectNothingLeft();
+}
+
 TEST_F(Bench, MemoryOfIdleAndBusyStreams) {
   const json memory =
       world_

@@ -13,12 +13,15 @@
 
 namespace kerf::bench {
 
+// Whether a chunk's answer has a check of its bytes: a server that has not seen them has none.
+enum class BytesCheck : std::uint8_t { kAnswered, kNone };
+
 // For the first file of a stream. Not thread-safe.
 class AnswerCheck {
  public:
   // `expected` must outlive it.
-  AnswerCheck(std::span<const LocalChunk> expected, std::size_t digest_bytes)
-      : expected_(expected), digest_bytes_(digest_bytes) {}
+  AnswerCheck(std::span<const LocalChunk> expected, std::size_t digest_bytes, BytesCheck check)
+      : expected_(expected), digest_bytes_(digest_bytes), check_(check) {}
 
   // DataLoss: an offset, digest or check differs from what is expected, or there are too many.
   absl::Status Take(const v1::Chunks& chunks);
@@ -38,6 +41,7 @@ class AnswerCheck {
  private:
   const std::span<const LocalChunk> expected_;
   const std::size_t digest_bytes_;
+  const BytesCheck check_;
   std::size_t answered_count_ = 0;
   std::size_t duplicate_count_ = 0;
   bool is_done_ = false;

@@ -52,7 +52,7 @@ class AnswerCheckTest : public ::testing::Test {
 TEST_F(AnswerCheckTest, TakesWhatIsRight) {
   ASSERT_GT(expected_.size(), 4u);
   ASSERT_NE(expected_[0].check, 0u);
-  AnswerCheck check(expected_, kDigestBytes);
+  AnswerCheck check(expected_, kDigestBytes, BytesCheck::kAnswered);
   EXPECT_TRUE(check.Take(Answer(0, 3)).ok());
   EXPECT_EQ(check.new_positions().size(), 2u);
   check.ForgetNew(1);
@@ -83,7 +83,7 @@ TEST_F(AnswerCheckTest, FindsEveryWrongAnswer) {
   for (std::size_t index = 0; index < mistakes.size(); ++index) {
     v1::Chunks chunks = Answer(0, expected_.size());
     mistakes[index](chunks);
-    AnswerCheck check(expected_, kDigestBytes);
+    AnswerCheck check(expected_, kDigestBytes, BytesCheck::kAnswered);
     EXPECT_EQ(check.Take(chunks).code(), absl::StatusCode::kDataLoss) << index;
   }
 }
@@ -96,23 +96,31 @@ TEST_F(AnswerCheckTest, FindsAWrongSummary) {
       [](v1::FileDone& done) { done.set_new_chunk_count(0); },
   };
   for (std::size_t index = 0; index < mistakes.size(); ++index) {
-    AnswerCheck check(expected_, kDigestBytes);
+    AnswerCheck check(expected_, kDigestBytes, BytesCheck::kAnswered);
     ASSERT_TRUE(check.Take(Answer(0, expected_.size())).ok());
     v1::FileDone done = Done();
     mistakes[index](done);
     EXPECT_EQ(check.TakeDone(done).code(), absl::StatusCode::kDataLoss) << index;
   }
-  AnswerCheck early(expected_, kDigestBytes);
+  AnswerCheck early(expected_, kDigestBytes, BytesCheck::kAnswered);
   ASSERT_TRUE(early.Take(Answer(0, expected_.size() - 1)).ok());
   EXPECT_EQ(early.TakeDone(Done()).code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(AnswerCheckTest, AnEmptyFileHasNoChunks) {
-  AnswerCheck check({}, kDigestBytes);
+  AnswerCheck check({}, kDigestBytes, BytesCheck::kAnswered);
   EXPECT_TRUE(check.has_all());
   v1::FileDone done;
   done.set_file_number(1);
   EXPECT_TRUE(check.TakeDone(done).ok());
+}
+
+TEST_F(AnswerCheckTest, WhoHasNotSeenBytesHasNoCheckOfThem) {
+  v1::Chunks answer = Answer(0, expected_.size());
+  EXPECT_FALSE(AnswerCheck(expected_, kDigestBytes, BytesCheck::kNone).Take(answer).ok());
+  for (v1::Chunk& chunk : *answer.mutable_chunks()) chunk.set_check(0);
+  EXPECT_TRUE(AnswerCheck(expected_, kDigestBytes, BytesCheck::kNone).Take(answer).ok());
+  EXPECT_FALSE(AnswerCheck(expected_, kDigestBytes, BytesCheck::kAnswered).Take(answer).ok());
 }
 
 }  // namespace

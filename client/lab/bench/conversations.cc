@@ -18,13 +18,15 @@ constexpr std::size_t kCommitChunks = 2048;
 }  // namespace
 
 UploadConversation::UploadConversation(const ServiceOptions& options, const std::string& repository,
-                                       const FileMessages* messages,
+                                       std::unique_ptr<UploadSource> source,
                                        std::span<const LocalChunk> expected)
     : digest_bytes_(DigestSizeBytes(options.digest)),
-      messages_(messages),
+      source_(std::move(source)),
       expected_(expected),
-      open_(OpenMessage(options, repository)),
-      check_(expected, digest_bytes_) {}
+      open_(OpenMessage(options, repository, source_->cuts())),
+      may_send_(!source_->cuts()),
+      check_(expected, digest_bytes_, source_->cuts() ? BytesCheck::kNone : BytesCheck::kAnswered) {
+}
 
 std::optional<grpc::ByteBuffer> UploadConversation::NextMessage() {
   if (!std::exchange(has_opened_, true)) return std::move(open_);
@@ -36,8 +38,7 @@ std::optional<grpc::ByteBuffer> UploadConversation::NextMessage() {
     check_.ForgetNew(std::min(pending.size(), kCommitChunks));
     return commit;
   }
-  if (next_message_ < messages_->count()) return messages_->Message(next_message_++);
-  return std::nullopt;
+  return may_send_ ? source_->Next() : std::nullopt;
 }
 
 absl::Status UploadConversation::OnAnswer(grpc::ByteBuffer& message) {
@@ -55,6 +56,14 @@ absl::Status UploadConversation::OnAnswer(grpc::ByteBuffer& message) {
 
 absl::Status UploadConversation::OnOneAnswer(const v1::UploadAnswer& answer) {
   switch (answer.answer_case()) {
+    case v1::UploadAnswer::kOpened:
+      if (source_->cuts() && answer.opened().cutter() != v1::CUTTER_CLIENT) {
+        return absl::FailedPreconditionError(
+            "the server cuts files of this profile itself, or is older than 0.2: leave --local-cut "
+            "out");
+      }
+      may_send_ = true;
+      return absl::OkStatus();
     case v1::UploadAnswer::kChunks:
       return check_.Take(answer.chunks());
     case v1::UploadAnswer::kFileDone:

@@ -11,6 +11,7 @@
 #include "client/lab/bench/answer_check.h"
 #include "client/lab/bench/messages.h"
 #include "client/lab/bench/stream_call.h"
+#include "client/lab/bench/upload_source.h"
 
 namespace kerf::bench {
 
@@ -20,9 +21,9 @@ inline constexpr char kUploadMethod[] = "/kerf.v1.ChunkingService/Upload";
 // Checks every answer.
 class UploadConversation final : public Conversation {
  public:
-  // All that is given must outlive it.
+  // `options` and `expected` must outlive it.
   UploadConversation(const ServiceOptions& options, const std::string& repository,
-                     const FileMessages* messages, std::span<const LocalChunk> expected);
+                     std::unique_ptr<UploadSource> source, std::span<const LocalChunk> expected);
 
   std::optional<grpc::ByteBuffer> NextMessage() override;
   bool IsFinished() const override { return check_.is_done(); }
@@ -37,11 +38,12 @@ class UploadConversation final : public Conversation {
   absl::Status OnOneAnswer(const v1::UploadAnswer& answer);
 
   const std::size_t digest_bytes_;
-  const FileMessages* const messages_;
+  const std::unique_ptr<UploadSource> source_;
   const std::span<const LocalChunk> expected_;
   grpc::ByteBuffer open_;
   bool has_opened_ = false;
-  std::size_t next_message_ = 0;
+  // Who cuts may not begin before the server has said so.
+  bool may_send_ = false;
   AnswerCheck check_;
   v1::UploadResponse response_;
   std::size_t answer_message_count_ = 0;

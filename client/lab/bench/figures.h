@@ -45,6 +45,8 @@ struct RoundCosts {
   std::vector<PassCost> kerfd;
   // Through a front; empty where there is none.
   std::vector<PassCost> front = {};
+  // Where the client cuts; empty if that is not measured.
+  std::vector<PassCost> local_cut = {};
 };
 
 // kerfd's CPU time over the sum of the raw stream's and of cutting and hashing, of each round.

@@ -52,13 +52,15 @@ grpc::ByteBuffer Buffer(const v1::UploadFrame& frame) {
 
 }  // namespace
 
-grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& repository) {
+grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& repository,
+                             bool cuts) {
   v1::UploadFrame frame;
   v1::Open& open = *frame.mutable_open();
   open.set_repository(repository);
   open.set_profile(FormatProfile(options.profile));
   open.set_digest_algorithm(static_cast<v1::DigestAlgorithm>(options.digest));
   open.set_store_epoch(1);
+  if (cuts) open.set_cutter(v1::CUTTER_CLIENT);
   open.set_agent(Cat("kerf bench/", kVersion));
   return Buffer(frame);
 }
@@ -102,7 +104,7 @@ grpc::ByteBuffer FileMessages::Message(std::size_t index) const {
   std::string head;
   if (index == 0) {
     v1::UploadFrame frame;
-    frame.mutable_file_begin()->set_file_key("kerf bench");
+    frame.mutable_file_begin()->set_file_key(kFileKey);
     frame.mutable_file_begin()->set_size_hint_bytes(file_.size());
     AppendFrame(frame, &head);
   }

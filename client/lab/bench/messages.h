@@ -12,7 +12,12 @@
 
 namespace kerf::bench {
 
-grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& repository);
+// Of each file that is sent.
+inline constexpr char kFileKey[] = "kerf bench";
+
+// `cuts`: that this side would like to.
+grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& repository,
+                             bool cuts = false);
 
 // Of the chunks at these positions in `chunks`, which lie in a store that does not exist.
 grpc::ByteBuffer CommitMessage(std::span<const LocalChunk> chunks,

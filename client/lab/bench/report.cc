@@ -21,6 +21,9 @@ constexpr double kGoalRatio = 1.25;
 // Of the rate straight to kerfd, what must come through a front.
 constexpr double kFrontGoalShare = 0.85;
 
+// CPU seconds a GB that client and server together may take where the client cuts.
+constexpr double kLocalCutGoal = 0.6;
+
 json Optional(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
 struct GroupFigures {
@@ -29,6 +32,7 @@ struct GroupFigures {
   RowFigures kerfd;
   std::optional<RowFigures> front;
   std::optional<double> front_share;
+  std::optional<RowFigures> local_cut;
   std::vector<double> ratios;
   std::optional<double> ratio;
   Wall wall = Wall::kUnknown;
@@ -43,6 +47,7 @@ GroupFigures FiguresOf(const StreamGroup& group, const Machine& machine) {
     figures.front = Summarize(group.costs.front);
     figures.front_share = Median(FrontShares(group.costs));
   }
+  if (!group.costs.local_cut.empty()) figures.local_cut = Summarize(group.costs.local_cut);
   figures.ratios = CostRatios(group.costs);
   if (!figures.ratios.empty()) figures.ratio = Median(figures.ratios);
   figures.wall = FindWall({.kernels = figures.kernels,
@@ -77,6 +82,9 @@ json GroupJson(const StreamGroup& group, const Machine& machine) {
                            RowJson("raw", figures.raw, group.costs.raw),
                            RowJson("kerfd", figures.kerfd, group.costs.kerfd)});
   if (figures.front) rows.push_back(RowJson("front", *figures.front, group.costs.front));
+  if (figures.local_cut) {
+    rows.push_back(RowJson("local_cut", *figures.local_cut, group.costs.local_cut));
+  }
   return {{"streams", group.stream_count},
           {"kernel_threads", group.thread_count},
           {"rows", std::move(rows)},
@@ -174,6 +182,7 @@ json ReportJson(const ServiceOptions& options, const ServiceResult& result) {
           {"streams", std::move(groups)},
           {"goal_ratio", kGoalRatio},
           {"front_goal_share", kFrontGoalShare},
+          {"local_cut_goal", kLocalCutGoal},
           {"checked_chunks", result.checked_chunk_count},
           {"memory", result.memory ? MemoryJson(*result.memory) : json(nullptr)}};
 }
@@ -200,6 +209,11 @@ std::vector<std::string> ReportLines(const ServiceOptions& options, const Servic
       lines.push_back(
           absl::StrFormat("         rate through the front / straight: %.2f (goal %.2f)",
                           *figures.front_share, kFrontGoalShare));
+    }
+    if (figures.local_cut) {
+      lines.push_back(RowLine(group.stream_count, "local cut", *figures.local_cut, true));
+      lines.push_back(absl::StrFormat("         CPU seconds per GB of a local cut: %s (goal %.2f)",
+                                      Number(figures.local_cut->cpu_per_gb), kLocalCutGoal));
     }
     lines.push_back(Cat(
         "         kerfd / (raw gRPC + cut and hash): ",

@@ -73,14 +73,15 @@ class ServiceBench {
     group.costs.kernels.push_back(local.cost);
     using Pass = absl::Status (ServiceBench::*)(std::span<const StreamInput>, StreamGroup&);
     std::vector<Pass> passes = {&ServiceBench::RunStraight, &ServiceBench::RunFront,
-                                &ServiceBench::RunRaw};
+                                &ServiceBench::RunLocalCut, &ServiceBench::RunRaw};
     if (turned_round) std::reverse(passes.begin(), passes.end());
     for (const Pass pass : passes) KERF_RETURN_IF_ERROR((this->*pass)(inputs, group));
     return absl::OkStatus();
   }
 
   absl::Status RunStraight(std::span<const StreamInput> inputs, StreamGroup& group) {
-    KERF_ASSIGN_OR_RETURN(group.last_upload, MeasureUpload(options_, *kerfd_, inputs, cancelled_));
+    KERF_ASSIGN_OR_RETURN(group.last_upload,
+                          MeasureUpload(options_, *kerfd_, WhoCuts::kServer, inputs, cancelled_));
     group.costs.kerfd.push_back(group.last_upload.cost);
     checked_chunk_count_ += group.last_upload.chunk_count;
     return absl::OkStatus();
@@ -88,12 +89,22 @@ class ServiceBench {
 
   absl::Status RunFront(std::span<const StreamInput> straight, StreamGroup& group) {
     if (front_ == nullptr) return absl::OkStatus();
-    // What the other pass has committed must be as new to this one.
+    return RunBeside("-front", *front_, WhoCuts::kServer, straight, group.costs.front);
+  }
+
+  absl::Status RunLocalCut(std::span<const StreamInput> straight, StreamGroup& group) {
+    if (!options_.local_cut) return absl::OkStatus();
+    return RunBeside("-cut", *kerfd_, WhoCuts::kClient, straight, group.costs.local_cut);
+  }
+
+  // In repositories of its own: what another pass has committed must be as new to this one.
+  absl::Status RunBeside(std::string_view suffix, const Peer& peer, WhoCuts who,
+                         std::span<const StreamInput> straight, std::vector<PassCost>& costs) {
     std::vector<StreamInput> inputs(straight.begin(), straight.end());
-    for (StreamInput& input : inputs) input.repository += "-front";
+    for (StreamInput& input : inputs) input.repository += suffix;
     KERF_ASSIGN_OR_RETURN(const StreamPass pass,
-                          MeasureUpload(options_, *front_, inputs, cancelled_));
-    group.costs.front.push_back(pass.cost);
+                          MeasureUpload(options_, peer, who, inputs, cancelled_));
+    costs.push_back(pass.cost);
     checked_chunk_count_ += pass.chunk_count;
     return absl::OkStatus();
   }

@@ -38,6 +38,12 @@ std::optional<double> ServerCpuAtRest(const Peer& peer) {
   return seconds;
 }
 
+std::unique_ptr<UploadSource> SourceOf(const ServiceOptions& options, WhoCuts who,
+                                       const StreamInput& input) {
+  if (who == WhoCuts::kServer) return std::make_unique<SentFile>(input.messages);
+  return std::make_unique<NamedFile>(options.profile, options.digest, input.messages->file());
+}
+
 template <typename Talk>
 absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> inputs,
                                  std::span<const std::unique_ptr<Talk>> conversations,
@@ -72,12 +78,12 @@ absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> 
 }  // namespace
 
 absl::StatusOr<StreamPass> MeasureUpload(const ServiceOptions& options, const Peer& kerfd,
-                                         std::span<const StreamInput> inputs,
+                                         WhoCuts who, std::span<const StreamInput> inputs,
                                          const std::atomic<bool>& cancelled) {
   std::vector<std::unique_ptr<UploadConversation>> conversations;
   for (const StreamInput& input : inputs) {
-    conversations.push_back(std::make_unique<UploadConversation>(options, input.repository,
-                                                                 input.messages, *input.expected));
+    conversations.push_back(std::make_unique<UploadConversation>(
+        options, input.repository, SourceOf(options, who, input), *input.expected));
   }
   StreamPass pass;
   KERF_ASSIGN_OR_RETURN(pass.cost, Measure<UploadConversation>(kerfd, inputs, conversations,

@@ -25,6 +25,8 @@ struct StreamInput {
   std::string repository;
 };
 
+enum class WhoCuts : std::uint8_t { kServer, kClient };
+
 struct StreamPass {
   PassCost cost;
   std::uint64_t chunk_count = 0;
@@ -36,7 +38,7 @@ struct StreamPass {
 // Each stream has a connection of its own, made before the clock starts; the clock stops when all
 // streams have ended. DataLoss: a wrong answer. Cancelled: `cancelled` became true.
 absl::StatusOr<StreamPass> MeasureUpload(const ServiceOptions& options, const Peer& kerfd,
-                                         std::span<const StreamInput> inputs,
+                                         WhoCuts who, std::span<const StreamInput> inputs,
                                          const std::atomic<bool>& cancelled);
 absl::StatusOr<StreamPass> MeasureRaw(const Peer& raw, std::span<const StreamInput> inputs,
                                       const std::atomic<bool>& cancelled);

@@ -9,6 +9,7 @@ constexpr char kExamples[] =
     "  kerf bench service\n"
     "  kerf bench service --rounds 9 --tcp --json > service.json\n"
     "  kerf bench service --front --idle-streams 0 --busy-streams 0\n"
+    "  kerf bench service --local-cut --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --duplicate 100 --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --server unix:/run/kerfd.sock     a kerfd that runs; leaves entries of "
     "a\n"
@@ -38,6 +39,8 @@ void AddBenchService(Context& context, const Verb& bench_verb,
   AddTlsOptions(verb, flags->server);
   verb.AddFlag("--front", options.front,
                "Also through a front (kerfd --role front) that is started");
+  verb.AddFlag("--local-cut", options.local_cut,
+               "Also with a client that cuts, as kerf backup --cut local");
   verb.AddFlag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
   verb.AddOption("--profile", flags->profile, "A named profile, or algorithm:key=value,...")
       .ShowDefault();
