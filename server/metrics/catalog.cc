@@ -430,6 +430,8 @@ std::string ReferencePage() {
       "is:\n\n"
       "| path | answer |\n| --- | --- |\n"
       "| `/metrics` | the metrics below, as Prometheus reads them (text format 0.0.4) |\n"
+      "| `/` | a page for people, which shows what `/metrics` says, with the curves of the last "
+      "minutes ([observability.md](observability.md#the-status-page)) |\n"
       "| `/healthz` | 200 while the process lives and new clients are answered at its addresses, "
       "or "
       "may be again, whatever Redis, GPUs or workers do; else 503 |\n"

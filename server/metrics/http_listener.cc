@@ -213,6 +213,9 @@ void EventListener::Answer(evhttp_request* request) {
   evhttp_add_header(headers, "Content-Type", answer.content_type.c_str());
   evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
   evhttp_add_header(headers, "Cache-Control", "no-store");
+  if (!answer.content_security_policy.empty()) {
+    evhttp_add_header(headers, "Content-Security-Policy", answer.content_security_policy.c_str());
+  }
   evhttp_add_header(headers, "Connection", "close");
   if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
     evhttp_add_header(headers, "Content-Length", Cat(answer.body.size()).c_str());

@@ -28,6 +28,8 @@ struct HttpAnswer {
   int code = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  // What a browser lets the answer do; empty: nothing is said of it.
+  std::string content_security_policy = {};
 };
 
 struct HttpLimits {

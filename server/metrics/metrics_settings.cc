@@ -18,8 +18,8 @@ std::string CheckListen(const std::string& text) {
 void AddMetricsSettings(OptionSet& options, MetricsSettings& settings) {
   options.AddText(
       {"metrics-listen",
-       "Answer /metrics (for Prometheus), /healthz and /readyz over HTTP at HOST:PORT, port 0 "
-       "picks one; to anybody, over TLS with --tls-cert. Nothing if empty",
+       "Answer /metrics (for Prometheus), /healthz, /readyz and / (a page for people) over HTTP at "
+       "HOST:PORT, port 0 picks one; to anybody, over TLS with --tls-cert. Nothing if empty",
        "ADDRESS"},
       settings.listen, CheckListen);
   options.AddText({"metrics-client-ca",

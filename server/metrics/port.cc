@@ -1,5 +1,6 @@
 #include "server/metrics/port.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/status.h"
@@ -7,6 +8,7 @@
 #include "base/version.h"
 #include "server/logging/logging.h"
 #include "server/metrics/process.h"
+#include "server/metrics/status/status_page.h"
 
 namespace kerf::metrics {
 namespace {
@@ -71,6 +73,12 @@ HttpAnswer Port::Answer(const HttpQuestion& question) {
     answer.body = "for those who show a certificate of --metrics-client-ca\n";
     return answer;
   }
+  if (const std::optional<StatusFile> file = FindStatusFile(path); file.has_value()) {
+    answer.content_type = file->content_type;
+    answer.content_security_policy = kStatusPolicy;
+    answer.body = file->bytes;
+    return answer;
+  }
   lock.lock();
   if (path == "/metrics") {
     answer.content_type = std::string(kPageContentType);
@@ -81,7 +89,7 @@ HttpAnswer Port::Answer(const HttpQuestion& question) {
     answer.body = readiness.ok() ? "ready\n" : Cat("not ready: ", MessageOf(readiness), "\n");
   } else {
     answer.code = kNotFound;
-    answer.body = "there are /metrics, /healthz and /readyz\n";
+    answer.body = "there are / (for people), /metrics, /healthz and /readyz\n";
   }
   return answer;
 }

@@ -1,5 +1,5 @@
-// What kerfd says of itself over HTTP: /metrics, /healthz and /readyz, from its start to its end,
-// also while there is nothing else of it yet.
+// What kerfd says of itself over HTTP: /metrics, /healthz, /readyz, and a page for people, from its
+// start to its end, also while there is nothing else of it yet.
 #pragma once
 
 #include <cstdint>

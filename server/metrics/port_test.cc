@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -75,6 +76,28 @@ std::unique_ptr<HttpListener> Listen(const HttpLimits& limits) {
   auto listener = HttpListener::Start("127.0.0.1:0", limits, Hello);
   EXPECT_TRUE(listener.ok()) << listener.status();
   return *std::move(listener);
+}
+
+TEST(PortTest, HasAPageForPeople) {
+  // From the start, whatever serves.
+  const auto port = Port::Open("127.0.0.1:0", "all");
+  ASSERT_TRUE(port.ok()) << port.status();
+  for (const auto& [path, type, text] : std::vector<std::array<std::string, 3>>{
+           {"/", "text/html", "<script src=\"status.js\" defer>"},
+           {"/?x", "text/html", "<link rel=\"stylesheet\" href=\"status.css\">"},
+           {"/status.css", "text/css", "prefers-color-scheme"},
+           {"/status.js", "text/javascript", "'use strict'"}}) {
+    const std::string answer = Get((*port)->address(), path);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+    EXPECT_NE(answer.find(Cat("Content-Type: ", type, "; charset=utf-8\r\n")), std::string::npos);
+    EXPECT_NE(answer.find("Content-Security-Policy: default-src 'none'; script-src 'self'; "),
+              std::string::npos);
+    EXPECT_NE(answer.find(text), std::string::npos) << path;
+  }
+  for (const std::string path : {"/status", "/status.js/", "//", "/status.html", "/index.html"}) {
+    EXPECT_TRUE(Get((*port)->address(), path).starts_with("HTTP/1.1 404 ")) << path;
+  }
+  EXPECT_EQ(Get((*port)->address(), "/metrics").find("Content-Security-Policy"), std::string::npos);
 }
 
 TEST(PortTest, TellsWhetherItIsAliveAndReady) {
