@@ -33,6 +33,9 @@ TOP_LEVEL = {"BUILD", "CHANGELOG.md", "LICENSE", "README.md", "WORKSPACE", "base
 NAME_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*")
 # Inputs of fuzzers, and what a release has written.
 MAY_BE_BINARY = re.compile(r"_?corpus/|^e2e/releases/")
+# Screenshots, which nothing but a browser makes.
+PICTURE = re.compile(r"^docs/img/[\w-]+\.png$")
+MAX_PICTURE_BYTES = 128 << 10
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # Not a condition over two lines; the next compilation by g++ finds those.
 BARE_EXPECTATION = re.compile(r"\s*(if|else if) (constexpr )?\(.*\) (EXPECT|ASSERT)_[A-Z_]+\(")
@@ -59,7 +62,11 @@ def check_name(relative):
 
 
 def check_is_text(path, relative):
-    if b"\0" in path.read_bytes() and not MAY_BE_BINARY.search(relative.as_posix()):
+    data = path.read_bytes()
+    if PICTURE.search(relative.as_posix()):
+        if len(data) > MAX_PICTURE_BYTES:
+            yield f"{relative}: {len(data)} bytes; a picture has at most {MAX_PICTURE_BYTES}"
+    elif b"\0" in data and not MAY_BE_BINARY.search(relative.as_posix()):
         yield f"{relative}: binary; such files are fetched or made, not tracked"
 
 

@@ -114,6 +114,8 @@ class Rules(unittest.TestCase):
             ({"base/a b": ""}, "no name for a file"),
             ({"x.log": ""}, "by mistake"),
             ({"base/a.o": "\0"}, "binary"),
+            ({"base/a.png": "\0"}, "binary"),
+            ({"docs/img/a.png": "\0" * 200_000}, "200000 bytes; a picture has at most"),
             ({"docs/threat_model.md": THREATS.format("`--audit`")}, "docs/threat_model.md:3: a row ends in"),
             ({"docs/threat_model.md": THREATS.format("`base/b_test.py`"), "base/b_test.py": "pass\n"},
              "docs/threat_model.md:3: nothing runs base/b_test.py"),
