@@ -2,11 +2,22 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace kerf::client {
 
 BlockPool::BlockPool(std::size_t block_bytes, std::size_t max_blocks)
     : state_(std::make_shared<State>()) {
   state_->block_bytes = block_bytes;
+  state_->max_blocks = max_blocks;
+  state_->available = max_blocks;
+}
+
+void BlockPool::Resize(std::size_t block_bytes, std::size_t max_blocks) {
+  std::lock_guard lock(state_->mutex);
+  KERF_CHECK(state_->available == state_->max_blocks && state_->idle.empty());
+  state_->block_bytes = block_bytes;
+  state_->max_blocks = max_blocks;
   state_->available = max_blocks;
 }
 

@@ -42,6 +42,9 @@ class BlockPool {
  public:
   BlockPool(std::size_t block_bytes, std::size_t max_blocks);
 
+  // As if it had been made so. Only before the first block is handed out.
+  void Resize(std::size_t block_bytes, std::size_t max_blocks);
+
   // An empty block; waits until one is free. Null once Close() was called.
   BlockRef Acquire();
   // The same, or null where it would wait.
@@ -50,14 +53,13 @@ class BlockPool {
   // Ends all waiting; for a stream that has failed.
   void Close();
 
-  std::size_t block_bytes() const { return state_->block_bytes; }
-
  private:
   struct State {
     std::mutex mutex;
     std::condition_variable freed;
     std::vector<std::unique_ptr<MessageBlock>> idle;
     std::size_t block_bytes = 0;
+    std::size_t max_blocks = 0;
     std::size_t available = 0;
     bool closed = false;
   };

@@ -182,7 +182,11 @@ void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {
     std::lock_guard lock(mutex_);
     first = number_shift_ + 1;
     last = files_begun_;
-    if (names_chunks_) stream->NameChunks(naming_);
+    if (names_chunks_) {
+      stream->NameChunks(naming_);
+    } else {
+      stream->LimitData(limits_.max_message_bytes());
+    }
   }
   for (std::uint64_t number = first; number <= last; ++number) {
     if (!SendFileAgain(*stream, number)) return;

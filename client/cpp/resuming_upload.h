@@ -105,6 +105,7 @@ class ResumingUpload final : private AnswerHandler {
   void EndFile(std::uint64_t size_bytes);
   void Flush();
 
+  // Of any length: both send as many frames as the server's limits ask for.
   void Commit(v1::Commit commit);
   void ReportStale(v1::ReportStale report);
   // After all files are done: ends with OK once the server has ended the stream, or has lost it.
@@ -167,6 +168,10 @@ class ResumingUpload final : private AnswerHandler {
   void OnChunks(const v1::UploadAnswer& answer);
   void OnFileDone(const v1::UploadAnswer& answer);
   void OnCommitted(const v1::UploadAnswer& answer);
+  absl::Status NoteOpenedLocked(const v1::Opened& opened);
+  // Calls `send` with one part of the entries after the other, none larger than the server takes.
+  template <typename Listed, typename Send>
+  void ForEachPartLocked(Listed all, const Send& send) const;
   void NotePending(const v1::Chunks& chunks);
   // Whether these are the next ones that were named of the file, which then are so no more.
   bool TakeNamed(std::uint64_t number, const v1::Chunks& chunks);
@@ -223,6 +228,7 @@ class ResumingUpload final : private AnswerHandler {
   bool opened_ = false;
   // Of the present stream, as Opened has it.
   std::atomic<bool> is_cut_here_ = false;
+  v1::Limits limits_;
   NamingLimits naming_;
   bool ever_opened_ = false;
   bool stream_ended_ = false;

@@ -11,6 +11,11 @@
 namespace kerf::client {
 namespace {
 
+// Of one frame, however long messages may be (docs/spec/protocol.md, PRO-71).
+constexpr std::size_t kMaxFrameBytes = std::size_t{448} * 1024;
+// Around the entries of a frame, and around each: tags and lengths.
+constexpr std::size_t kFrameOverheadBytes = 16;
+constexpr std::size_t kEntryOverheadBytes = 4;
 // Of commits that a server leaves without an answer: some 100 MB.
 constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
 
@@ -24,10 +29,35 @@ std::optional<Digest> DigestOf(const std::string& bytes) {
 NamingLimits NamingOf(const v1::Limits& limits, const v1::Open& open) {
   return {.digest_bytes = DigestSizeBytes(static_cast<DigestAlgorithm>(open.digest_algorithm())),
           .max_frame_chunks = std::max<std::uint32_t>(limits.max_commit_entries(), 1),
-          .max_message_bytes = limits.max_named_bytes()};
+          .max_named_bytes = limits.max_named_bytes(),
+          .max_message_bytes = limits.max_message_bytes()};
 }
 
 }  // namespace
+
+template <typename Listed, typename Send>
+void ResumingUpload::ForEachPartLocked(Listed all, const Send& send) const {
+  // Before Opened of the first stream nothing is known, and nothing to be sent.
+  const std::size_t max_bytes =
+      std::clamp<std::size_t>(limits_.max_message_bytes(), UploadStream::kMinMessageBytes,
+                              kMaxFrameBytes) -
+      kFrameOverheadBytes;
+  Listed part;
+  std::size_t part_bytes = 0;
+  for (v1::CommitEntry& entry : *all.mutable_entries()) {
+    const std::size_t entry_bytes = entry.ByteSizeLong() + kEntryOverheadBytes;
+    const bool is_full =
+        part_bytes + entry_bytes > max_bytes ||
+        static_cast<std::uint32_t>(part.entries_size()) >= limits_.max_commit_entries();
+    if (is_full && !part.entries().empty()) {
+      send(std::exchange(part, {}));
+      part_bytes = 0;
+    }
+    part_bytes += entry_bytes;
+    *part.add_entries() = std::move(entry);
+  }
+  if (!part.entries().empty()) send(std::move(part));
+}
 
 void ResumingUpload::Commit(v1::Commit commit) {
   std::vector<v1::CommitEntry> late;
@@ -48,14 +78,14 @@ void ResumingUpload::Commit(v1::Commit commit) {
       }
       commit = std::move(known);
     }
-    if (!commit.entries().empty()) {
-      unanswered_commits_.push_back(commit);
-      unanswered_entries_ += static_cast<std::size_t>(commit.entries_size());
-      stream_->Commit(std::move(commit));
-      if (unanswered_entries_ > kMaxUnansweredEntries && lost_.ok()) {
-        lost_ = absl::ResourceExhaustedError("the server answers chunks, but no commits");
-        stream_->Cancel();
-      }
+    ForEachPartLocked(std::move(commit), [this](v1::Commit part) {
+      unanswered_commits_.push_back(part);
+      unanswered_entries_ += static_cast<std::size_t>(part.entries_size());
+      stream_->Commit(std::move(part));
+    });
+    if (unanswered_entries_ > kMaxUnansweredEntries && lost_.ok()) {
+      lost_ = absl::ResourceExhaustedError("the server answers chunks, but no commits");
+      stream_->Cancel();
     }
   }
   if (!late.empty() && options_.on_late_commits) options_.on_late_commits(std::move(late));
@@ -70,7 +100,8 @@ void ResumingUpload::ReportStale(v1::ReportStale report) {
       if (const auto digest = DigestOf(entry.digest())) pending_.insert(*digest);
     }
   }
-  stream_->ReportStale(std::move(report));
+  ForEachPartLocked(std::move(report),
+                    [this](v1::ReportStale part) { stream_->ReportStale(std::move(part)); });
 }
 
 void ResumingUpload::OnAnswer(const v1::UploadAnswer& answer) {
@@ -106,6 +137,22 @@ void ResumingUpload::OnEnd(const absl::Status& status) {
   changed_.notify_all();
 }
 
+absl::Status ResumingUpload::NoteOpenedLocked(const v1::Opened& opened) {
+  const bool is_cut_here = opened.cutter() == v1::CUTTER_CLIENT;
+  if (is_cut_here && cutter_ == nullptr) {
+    return absl::InternalError("the server wants files cut that it was to cut itself");
+  }
+  limits_ = opened.limits();
+  if (limits_.max_message_bytes() < UploadStream::kMinMessageBytes) {
+    return absl::InternalError(Cat("the server takes messages of ", limits_.max_message_bytes(),
+                                   " bytes; it must take at least ",
+                                   UploadStream::kMinMessageBytes));
+  }
+  is_cut_here_ = is_cut_here;
+  if (is_cut_here) naming_ = NamingOf(limits_, options_.stream.open);
+  return absl::OkStatus();
+}
+
 void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
   bool is_resumed = false;
   bool is_direct = false;
@@ -115,13 +162,7 @@ void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
       fatal_ = absl::InternalError("the server answered Open twice");
       return stream_->Cancel();
     }
-    const bool is_cut_here = answer.opened().cutter() == v1::CUTTER_CLIENT;
-    if (is_cut_here && cutter_ == nullptr) {
-      fatal_ = absl::InternalError("the server wants files cut that it was to cut itself");
-      return stream_->Cancel();
-    }
-    is_cut_here_ = is_cut_here;
-    if (is_cut_here) naming_ = NamingOf(answer.opened().limits(), options_.stream.open);
+    if (fatal_ = NoteOpenedLocked(answer.opened()); !fatal_.ok()) return stream_->Cancel();
     *options_.reached = true;
     worker_ = answer.opened().worker();
     ever_opened_ = true;

@@ -36,8 +36,13 @@ constexpr std::size_t kDataHeaderBytes = 2 * (1 + kLengthBytes);
 // Of messages that name chunks: so many of them wait to be sent, at most.
 constexpr std::size_t kNamesBlockBytes = std::size_t{64} * 1024;
 constexpr std::size_t kNamesBlocks = 4;
-// A frame of names fits into what such a block has left, or into the next one.
 constexpr std::uint32_t kMaxFrameNames = 512;
+// Of a frame of names: two tags and lengths around it, and those of its two fields.
+constexpr std::size_t kNamesHeaderBytes = 4 * (1 + kLengthBytes);
+// Of a chunk's length, as a varint.
+constexpr std::size_t kMaxLengthFieldBytes = 5;
+// Of the end of a message less stays empty than this part of it.
+constexpr std::size_t kMinSpansOfMessage = 32;
 // So much of files is named by one message, and answered at once: less costs more messages, and
 // more keeps the server, and this side's store, waiting.
 constexpr std::uint32_t kMaxMessageNamedBytes = std::uint32_t{2} << 20;
@@ -231,6 +236,8 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
                            AnswerHandler& handler)
     : handler_(handler),
       request_id_(NewRequestId()),
+      block_bytes_(options.block_bytes),
+      max_blocks_(options.max_blocks),
       pool_(options.block_bytes, options.max_blocks),
       names_pool_(kNamesBlockBytes, kNamesBlocks),
       reactor_(std::make_unique<Reactor>(channel, options, request_id_)) {
@@ -273,16 +280,30 @@ void UploadStream::RunAnswers() {
   handler_.OnEnd(end_status_);
 }
 
+void UploadStream::LimitData(std::size_t max_message_bytes) {
+  KERF_CHECK(block_ == nullptr && file_count_ == 0 && max_message_bytes >= kMinMessageBytes);
+  if (max_message_bytes >= block_bytes_) return;
+  // As much data as before is on its way, in more messages, and as little of them stays empty.
+  pool_.Resize(max_message_bytes, block_bytes_ * max_blocks_ / max_message_bytes);
+  min_span_bytes_ = std::min(kMinSpanBytes, max_message_bytes / kMinSpansOfMessage);
+}
+
 void UploadStream::NameChunks(const NamingLimits& limits) {
-  KERF_CHECK(block_ == nullptr && file_count_ == 0);
+  KERF_CHECK(block_ == nullptr && file_count_ == 0 && limits.max_message_bytes >= kMinMessageBytes);
   names_chunks_ = true;
   naming_ = limits;
-  naming_.max_frame_chunks = std::min(limits.max_frame_chunks, kMaxFrameNames);
-  naming_.max_message_bytes = std::min(limits.max_message_bytes, kMaxMessageNamedBytes);
+  const std::size_t block_bytes = std::min(kNamesBlockBytes, limits.max_message_bytes);
+  names_pool_.Resize(block_bytes, kNamesBlocks);
+  // A frame fits into what a block has left, or into the next one.
+  const std::size_t name_bytes = limits.digest_bytes + kMaxLengthFieldBytes;
+  const std::size_t fitting = (block_bytes - kNamesHeaderBytes) / name_bytes;
+  naming_.max_frame_chunks =
+      std::min({limits.max_frame_chunks, kMaxFrameNames, static_cast<std::uint32_t>(fitting)});
+  naming_.max_named_bytes = std::min(limits.max_named_bytes, kMaxMessageNamedBytes);
 }
 
 void UploadStream::NameChunk(const Digest& digest, std::uint32_t length_bytes) {
-  if (message_named_bytes_ > 0 && message_named_bytes_ + length_bytes > naming_.max_message_bytes) {
+  if (message_named_bytes_ > 0 && message_named_bytes_ + length_bytes > naming_.max_named_bytes) {
     Flush();
   }
   v1::ChunkDigests& names = *names_.mutable_chunk_digests();
@@ -318,7 +339,7 @@ bool UploadStream::EnsureRoom(std::size_t count) {
 }
 
 bool UploadStream::EnsureContentRoom() {
-  if (content_ != nullptr && content_->free_bytes() < kMinSpanBytes) content_ = nullptr;
+  if (content_ != nullptr && content_->free_bytes() < min_span_bytes_) content_ = nullptr;
   if (content_ == nullptr) content_ = pool_.TryAcquire();
   if (content_ != nullptr) return true;
   // Blocks come back with the answers to what is named, so that has to be sent.
@@ -353,7 +374,7 @@ std::span<std::uint8_t> UploadStream::DataSpan() {
     if (!EnsureContentRoom()) return {};
     return {content_->end(), content_->free_bytes()};
   }
-  if (!EnsureRoom(kDataHeaderBytes + kMinSpanBytes)) return {};
+  if (!EnsureRoom(kDataHeaderBytes + min_span_bytes_)) return {};
   return {block_->end() + kDataHeaderBytes, block_->free_bytes() - kDataHeaderBytes};
 }
 

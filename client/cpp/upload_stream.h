@@ -35,7 +35,10 @@ class AnswerHandler {
 struct NamingLimits {
   std::size_t digest_bytes = 0;
   std::uint32_t max_frame_chunks = 0;
-  std::uint32_t max_message_bytes = 0;
+  // Of files, by one message.
+  std::uint32_t max_named_bytes = 0;
+  // Encoded; kMinMessageBytes at least.
+  std::size_t max_message_bytes = 0;
 };
 
 // Where bytes of a file lie until their chunks are answered.
@@ -76,8 +79,12 @@ class UploadStream {
   UploadStream(const UploadStream&) = delete;
   UploadStream& operator=(const UploadStream&) = delete;
 
-  // Before the first file, once Opened has let this side cut: data is kept and not sent, and
-  // NameChunk says in its place what it is.
+  // One of the next two is called before the first file, once Opened has said what this side may
+  // send. Commits and reports are as long as their caller makes them.
+
+  // Messages of data have at most so many bytes; kMinMessageBytes at least.
+  void LimitData(std::size_t max_message_bytes);
+  // This side cuts: data is kept and not sent, and NameChunk says in its place what it is.
   void NameChunks(const NamingLimits& limits);
   // The next chunk of the file. Its bytes may have been committed or not.
   void NameChunk(const Digest& digest, std::uint32_t length_bytes);
@@ -85,8 +92,9 @@ class UploadStream {
   // Returns the file's number in the stream.
   std::uint64_t BeginFile(std::string_view file_key, std::uint64_t size_hint_bytes,
                           std::uint64_t start_offset);
-  // Where to put the next bytes of the file: at least kMinSpanBytes. Waits while all blocks are in
-  // use. Empty if the stream has failed. Valid until the next call.
+  // Where to put the next bytes of the file: at least kMinSpanBytes, or a thirty-second part of
+  // what a message may have. Waits while all blocks are in use. Empty if the stream has failed.
+  // Valid until the next call.
   std::span<std::uint8_t> DataSpan();
   // The first `count` bytes of the last DataSpan are content. Says where they lie.
   DataRef CommitData(std::size_t count);
@@ -109,6 +117,8 @@ class UploadStream {
   const std::string& request_id() const { return request_id_; }
 
   static constexpr std::size_t kMinSpanBytes = std::size_t{16} * 1024;
+  // Room for the beginning of a file whose key is as long as there are.
+  static constexpr std::size_t kMinMessageBytes = std::size_t{8} * 1024;
 
  private:
   class Reactor;
@@ -124,7 +134,10 @@ class UploadStream {
 
   AnswerHandler& handler_;
   const std::string request_id_;
+  const std::size_t block_bytes_;
+  const std::size_t max_blocks_;
   BlockPool pool_;
+  std::size_t min_span_bytes_ = kMinSpanBytes;
   // The message that is being made.
   BlockRef block_;
   // While chunks are named messages are small, and have blocks of their own: data that waits for

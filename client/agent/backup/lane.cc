@@ -277,37 +277,19 @@ void Lane::Stop() {
   static_cast<void>(stream_->Wait());
 }
 
-template <typename Send>
-void Lane::ForEachPart(std::span<const v1::CommitEntry> entries, const Send& send) const {
-  std::size_t max_count = 0;
-  {
-    std::lock_guard lock(mutex_);
-    max_count = max_commit_entries_;
-  }
-  while (!entries.empty()) {
-    const std::size_t count = std::min(entries.size(), max_count);
-    send(entries.first(count));
-    entries = entries.subspan(count);
-  }
-}
-
 void Lane::Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) {
-  ForEachPart(entries, [this](std::span<const v1::CommitEntry> part) {
-    v1::Commit commit;
-    for (const v1::CommitEntry& entry : part) *commit.add_entries() = entry;
-    stream_->Commit(std::move(commit));
-  });
+  v1::Commit commit;
+  for (const v1::CommitEntry& entry : entries) *commit.add_entries() = entry;
+  stream_->Commit(std::move(commit));
   std::lock_guard lock(mutex_);
   pending_chunks_ -= std::min(pending_chunks_, resolved_chunks);
   changed_.notify_all();
 }
 
 void Lane::ReportStale(std::span<const v1::CommitEntry> entries) {
-  ForEachPart(entries, [this](std::span<const v1::CommitEntry> part) {
-    v1::ReportStale report;
-    for (const v1::CommitEntry& entry : part) *report.add_entries() = entry;
-    stream_->ReportStale(std::move(report));
-  });
+  v1::ReportStale report;
+  for (const v1::CommitEntry& entry : entries) *report.add_entries() = entry;
+  stream_->ReportStale(std::move(report));
 }
 
 void Lane::OnAnswer(const v1::UploadAnswer& answer) {
@@ -358,9 +340,8 @@ absl::Status Lane::OnOpened(const v1::Opened& opened) {
                                    "needs limits of at least ", kMinUncommittedChunks, " and ",
                                    kMinUncommittedFiles));
   }
-  max_commit_entries_ = opened.limits().max_commit_entries();
-  if (max_commit_entries_ < kMinCommitEntries) {
-    return absl::InternalError(Cat("the server takes ", max_commit_entries_,
+  if (opened.limits().max_commit_entries() < kMinCommitEntries) {
+    return absl::InternalError(Cat("the server takes ", opened.limits().max_commit_entries(),
                                    " entries in one commit; it must take at least ",
                                    kMinCommitEntries));
   }

@@ -103,7 +103,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // failure, OK while it works.
   absl::Status Watch();
 
-  // Both send as many frames as the server's limit of entries asks for.
+  // Both send as many frames as the server's limits ask for.
   void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override;
   void ReportStale(std::span<const v1::CommitEntry> entries) override;
 
@@ -146,9 +146,6 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // From here on the server owes `what`, until NothingAwaited.
   void Await(const char* what);
   void NothingAwaited() { awaited_ = nullptr; }
-  // Calls `send` with one part of the entries after the other, none larger than the server takes.
-  template <typename Send>
-  void ForEachPart(std::span<const v1::CommitEntry> entries, const Send& send) const;
   template <typename Condition>
   void WaitUntil(std::unique_lock<std::mutex>& lock, const char* what, Condition condition);
   absl::Status Outcome() const;
@@ -175,7 +172,6 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   std::uint64_t pending_chunks_ = 0;
   std::uint64_t max_pending_chunks_ = 0;
   std::uint64_t max_pending_files_ = 0;
-  std::uint64_t max_commit_entries_ = kMinCommitEntries;
   bool opened_ = false;
   bool is_given_up_ = false;
   bool ended_ = false;

@@ -112,6 +112,11 @@ TEST_F(LaneCutTest, RandomLossesChangeNothing) {
     const std::vector<std::string> files = SomeFiles();
     std::mutex mutex;
     Random chances(random_.Next());
+    choose_max_message_bytes_ = [&] {
+      const std::lock_guard lock(mutex);
+      const std::uint32_t limits[] = {8U << 10, 64U << 10, 4U << 20};
+      return limits[chances.Below(3)];
+    };
     const std::uint64_t rarity = 8 + random_.Below(40);
     bool opened = false;
     lets_client_cut_ = [&] {
@@ -205,6 +210,47 @@ TEST_F(LaneCutTest, WhatIsNamedMakesRoom) {
                   .ok());
   ASSERT_TRUE(lane.WaitAnswered().ok());
   EXPECT_EQ(content_bytes, content.size());
+}
+
+TEST_F(LaneCutTest, NoMessageNamesMoreThanTheServerTakes) {
+  for (const std::uint32_t limit : {8u << 10, 20'000u, 4u << 20}) {
+    SCOPED_TRACE(limit);
+    CuttingServer server = Naming([](v1::Chunks& /*chunks*/) {});
+    server.opened.mutable_opened()->mutable_limits()->set_max_message_bytes(limit);
+    std::size_t longest = 0;
+    server.on_message = [&](const v1::UploadRequest& request) {
+      if (request.frames().empty() || request.frames(0).has_open()) return;
+      longest = std::max(longest, EncodedBytes(request));
+    };
+    const client::FakeServer fake(server);
+    Lane::Options options;
+    options.upload.servers = {fake.address()};
+    // Two megabytes are named by thousands of chunks.
+    options.upload.stream.open.set_profile("fixed:size=256");
+    options.upload.stream.open.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+    options.upload.stream.open.set_cutter(v1::CUTTER_CLIENT);
+    options.profile = *ParseProfile("fixed:size=256");
+    StoringTaker taker;
+    options.on_pressure = [&] { return taker.Send(); };
+    Lane lane(std::move(options), taker);
+    const std::string content = RandomContent(2'000'000);
+    std::size_t position = 0;
+    const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+      const std::size_t count = std::min(span.size(), content.size() - position);
+      std::memcpy(span.data(), content.data() + position, count);
+      position += count;
+      return count;
+    };
+    absl::Status read_status;
+    ASSERT_TRUE(
+        lane.SendFile("file", 0, read, [](const FileOutcome& /*outcome*/) {}, read_status).ok());
+    ASSERT_TRUE(lane.WaitAnswered().ok());
+    EXPECT_EQ(taker.taken_count, (content.size() + 255) / 256);
+    EXPECT_LE(longest, limit);
+    if (limit < 64u << 10) {
+      EXPECT_GT(longest, limit / 2);
+    }
+  }
 }
 
 // It would be asked to cut by who knows what.

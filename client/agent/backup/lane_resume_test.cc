@@ -56,6 +56,11 @@ TEST_F(LaneResumeTest, RandomLossesChangeNothing) {
     }
     std::mutex mutex;
     Random losses(random_.Next());
+    choose_max_message_bytes_ = [&] {
+      const std::lock_guard lock(mutex);
+      const std::uint32_t limits[] = {8U << 10, 64U << 10, 4U << 20};
+      return limits[losses.Below(3)];
+    };
     // The end of a file may need a dozen frames in a row to be answered.
     const std::uint64_t rarity = 8 + random_.Below(40);
     bool opened = false;

@@ -36,7 +36,7 @@ class CommittingTaker final : public ChunkTaker {
     if (!commits) return absl::OkStatus();
     v1::CommitEntry& entry = waiting_.emplace_back();
     entry.set_digest(chunk.digest.bytes.data(), 32);
-    entry.set_locator(Cat("place ", taken_count.load()));
+    entry.set_locator(Cat(place, taken_count.load()));
     if (waiting_.size() < commit_after) return absl::OkStatus();
     if (reports) lane.ReportStale(waiting_);
     lane.Commit(waiting_, waiting_.size());
@@ -46,6 +46,7 @@ class CommittingTaker final : public ChunkTaker {
   std::atomic<int> taken_count = 0;
   std::function<void()> on_take = [] {};
   bool commits = true;
+  std::string place = "place ";
   std::size_t commit_after = 1;
   // Reports what it commits as stale.
   bool reports = false;
@@ -401,6 +402,76 @@ TEST_F(LaneTest, NoCommitAndNoReportHasMoreEntriesThanTheServerTakes) {
   ASSERT_EQ(locators.size(), taker_.commit_after);
   EXPECT_EQ(locators.front(), "place 1");
   EXPECT_EQ(std::set(locators.begin(), locators.end()).size(), taker_.commit_after);
+}
+
+// Nor is less on its way at once: the server answers a file of many messages at its end.
+TEST_F(LaneTest, NoMessageIsLongerThanTheServerTakes) {
+  for (const std::uint32_t limit : {8u << 10, 100'000u, 4u << 20}) {
+    SCOPED_TRACE(limit);
+    taker_.taken_count = 0;
+    CuttingServer server;
+    server.opened.mutable_opened()->mutable_limits()->set_max_message_bytes(limit);
+    std::size_t longest_data = 0;
+    std::size_t longest_commit = 0;
+    std::size_t longest_report = 0;
+    std::set<std::string> locators;
+    server.on_message = [&](const v1::UploadRequest& request) {
+      const std::size_t bytes = EncodedBytes(request);
+      if (request.frames().empty() || request.frames(0).has_open()) return;
+      const bool is_commit = request.frames(0).has_commit();
+      const bool is_report = request.frames(0).has_report_stale();
+      std::size_t& longest =
+          is_commit ? longest_commit : (is_report ? longest_report : longest_data);
+      longest = std::max(longest, bytes);
+      if (!is_commit) return;
+      for (const v1::CommitEntry& entry : request.frames(0).commit().entries()) {
+        locators.insert(entry.locator());
+      }
+    };
+    taker_.commit_after = 300;
+    taker_.reports = true;
+    Start(server);
+    const absl::Status status = SendAll(taker_.commit_after * 4096);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(locators.size(), taker_.commit_after);
+    for (const std::size_t longest : {longest_data, longest_commit, longest_report}) {
+      EXPECT_LE(longest, limit);
+      // A message is as full as it can be.
+      if (limit == 8u << 10) {
+        EXPECT_GT(longest, 7u << 10);
+      }
+    }
+  }
+}
+
+// A frame may be shorter than a message.
+TEST_F(LaneTest, NoFrameIsLongerThanTheProtocolAllows) {
+  CuttingServer server;
+  server.opened.mutable_opened()->mutable_limits()->set_max_commit_entries(1 << 20);
+  std::size_t longest = 0;
+  server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& /*response*/) {
+    if (frame.has_commit()) longest = std::max(longest, frame.ByteSizeLong());
+  };
+  server.chunk_bytes = 2048;
+  taker_.place = std::string(50, 'p');
+  taker_.commit_after = 6'000;
+  Start(server);
+  const absl::Status status = SendAll(taker_.commit_after * server.chunk_bytes);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_LE(longest, 448u << 10);
+  EXPECT_GT(longest, 430u << 10);
+}
+
+TEST_F(LaneTest, AServerThatTakesHardlyAnyBytesIsRefused) {
+  for (const std::uint32_t limit : {0u, 1u, (8u << 10) - 1}) {
+    CuttingServer server;
+    server.opened.mutable_opened()->mutable_limits()->set_max_message_bytes(limit);
+    Start(server);
+    const absl::Status status = SendAll(5000);
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(Cat("messages of ", limit, " bytes")));
+  }
+  EXPECT_EQ(taker_.taken_count, 0);
 }
 
 TEST_F(LaneTest, AServerThatTakesHardlyAnyEntriesIsRefused) {

@@ -65,6 +65,8 @@ class Bounds:
         largest = int(keys.get("max") or keys.get("size") or _LARGEST_CHUNK_BYTES)
         self.commit_count = self.limits.max_uncommitted_chunks // 4
         self.block = min(_BLOCK_BYTES, self.limits.max_message_bytes // 2, self.commit_count * self.least_chunk)
+        if self.block < 1:
+            raise Refused(f"the server takes messages of {self.limits.max_message_bytes} bytes")
         # A cut may be certain only two longest chunks behind it, and the server says nothing before there are more.
         self._least_window = 3 * largest + self.block
         self.window = max(settings.window_bytes, self._least_window)

@@ -315,7 +315,7 @@ class BoundsTest(ClientTest):
         self.assertGreater(self.fake.counts["commit"], 5)
 
     def test_a_server_with_too_little_is_refused(self):
-        for limit, value in (("max_uncommitted_chunks", 100), ("max_commit_entries", 15)):
+        for limit, value in (("max_uncommitted_chunks", 100), ("max_commit_entries", 15), ("max_message_bytes", 1)):
             fake = self.new_fake()
             setattr(fake.limits, limit, value)
             with self.assertRaisesRegex(kerf.Refused, str(value)):

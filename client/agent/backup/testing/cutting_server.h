@@ -14,6 +14,20 @@
 
 namespace kerf::agent {
 
+// As kerf's client encodes it, which writes the lengths of what it collects with four bytes each.
+inline std::size_t EncodedBytes(const v1::UploadRequest& request) {
+  if (request.frames_size() == 1 &&
+      (request.frames(0).has_commit() || request.frames(0).has_report_stale())) {
+    return request.ByteSizeLong();
+  }
+  std::size_t bytes = 0;
+  for (const v1::UploadFrame& frame : request.frames()) {
+    const bool is_data = frame.frame_case() == v1::UploadFrame::kData;
+    bytes += is_data ? 10 + frame.data().size() : 5 + frame.ByteSizeLong();
+  }
+  return bytes;
+}
+
 struct CuttingServer {
   // Cuts each file into chunks of so many bytes, when it has ended.
   std::size_t chunk_bytes = 4096;
@@ -21,6 +35,7 @@ struct CuttingServer {
   v1::UploadAnswer opened = Opened();
   // May change what is said in answer to the frame.
   std::function<void(const v1::UploadFrame&, v1::UploadResponse&)> lie = [](const auto&, auto&) {};
+  std::function<void(const v1::UploadRequest&)> on_message = [](const auto&) {};
   // A message without frames, which says only that the client is there.
   std::function<void()> on_empty_message = [] {};
   // The client has said all; false: the stream is not ended then.
@@ -29,6 +44,7 @@ struct CuttingServer {
   static v1::UploadAnswer Opened() {
     v1::UploadAnswer answer;
     v1::Limits& limits = *answer.mutable_opened()->mutable_limits();
+    limits.set_max_message_bytes(4 << 20);
     limits.set_max_uncommitted_chunks(65536);
     limits.set_max_uncommitted_files(16384);
     limits.set_max_commit_entries(4096);
@@ -40,6 +56,7 @@ struct CuttingServer {
     std::uint64_t file_number = 0;
     std::string content;
     while (stream.Read(&request)) {
+      on_message(request);
       if (request.frames().empty()) on_empty_message();
       for (const v1::UploadFrame& frame : request.frames()) {
         v1::UploadResponse response;

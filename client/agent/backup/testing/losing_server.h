@@ -35,6 +35,7 @@ class LosingServer {
   struct State {
     std::function<grpc::Status(Moment)> choose;
     std::function<bool()> lets_client_cut;
+    std::function<std::uint32_t()> choose_max_message_bytes;
     std::mutex mutex;
     std::set<std::string> index;
     std::vector<std::string> faults;
@@ -54,12 +55,15 @@ class LosingServer {
   // What a stream that ends there ends with; OK: it goes on. On several streams at once.
   using Choose = std::function<grpc::Status(Moment)>;
 
-  // The second says of each stream whose client would like to cut whether it may.
+  // The second says of each stream whose client would like to cut whether it may, the third how
+  // long its messages may be.
   explicit LosingServer(
-      Choose choose, std::function<bool()> lets_client_cut = [] { return false; })
+      Choose choose, std::function<bool()> lets_client_cut = [] { return false; },
+      std::function<std::uint32_t()> choose_max_message_bytes = [] { return 4U << 20; })
       : state_(std::make_shared<State>()) {
     state_->choose = std::move(choose);
     state_->lets_client_cut = std::move(lets_client_cut);
+    state_->choose_max_message_bytes = std::move(choose_max_message_bytes);
   }
 
   grpc::Status operator()(grpc::ServerContext& /*context*/,
@@ -85,7 +89,8 @@ class LosingServer {
  private:
   class Call {
    public:
-    Call(State& state, client::FakeServer::Stream& stream) : state_(state), stream_(stream) {}
+    Call(State& state, client::FakeServer::Stream& stream)
+        : state_(state), stream_(stream), max_message_bytes_(state.choose_max_message_bytes()) {}
 
     grpc::Status Serve() {
       {
@@ -94,6 +99,10 @@ class LosingServer {
       }
       v1::UploadRequest request;
       while (stream_.Read(&request)) {
+        if (EncodedBytes(request) > max_message_bytes_) {
+          Fault("a message longer than was told");
+          return end_;
+        }
         for (const v1::UploadFrame& frame : request.frames()) {
           if (!Take(frame)) return end_;
         }
@@ -130,6 +139,8 @@ class LosingServer {
           if (!Reaches(Moment::kBeforeOpened)) return false;
           v1::UploadResponse response;
           *response.add_answers() = CuttingServer::Opened();
+          response.mutable_answers(0)->mutable_opened()->mutable_limits()->set_max_message_bytes(
+              max_message_bytes_);
           names_ = frame.open().cutter() != v1::CUTTER_UNSPECIFIED && state_.lets_client_cut();
           if (names_) {
             v1::Opened& opened = *response.mutable_answers(0)->mutable_opened();
@@ -266,6 +277,7 @@ class LosingServer {
 
     State& state_;
     client::FakeServer::Stream& stream_;
+    const std::uint32_t max_message_bytes_;
     std::deque<File> files_;
     std::uint64_t file_count_ = 0;
     bool names_ = false;

@@ -77,8 +77,8 @@ class ResumingLaneTest : public ::testing::Test {
     taker_ = std::make_unique<StoringTaker>();
     taker_->commit_after = 1 + random_.Below(20);
     const auto never = [] { return false; };
-    losing_ = std::make_unique<LosingServer>(std::move(choose),
-                                             lets_client_cut_ ? lets_client_cut_ : never);
+    losing_ = std::make_unique<LosingServer>(
+        std::move(choose), lets_client_cut_ ? lets_client_cut_ : never, choose_max_message_bytes_);
     server_ = std::make_unique<client::FakeServer>(*losing_, nullptr, credentials_);
     Lane::Options options;
     const std::string profile = lets_client_cut_ ? kServersRule : kProfile;
@@ -216,6 +216,8 @@ class ResumingLaneTest : public ::testing::Test {
   std::function<void(std::size_t position)> before_read_;
   // Set: the client would like to cut, and this says of each stream whether it may.
   std::function<bool()> lets_client_cut_;
+  // Of each stream.
+  std::function<std::uint32_t()> choose_max_message_bytes_ = [] { return 4U << 20; };
   // What a test wants otherwise.
   std::function<void(client::ResumingUpload::Options&)> adjust_upload_;
   std::shared_ptr<grpc::ServerCredentials> credentials_ = grpc::InsecureServerCredentials();
