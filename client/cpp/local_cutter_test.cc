@@ -66,6 +66,18 @@ class LocalCutterTest : public testing::Test {
     return cuts;
   }
 
+  // Runs and random bytes: where cuts lie close together a cutter begins to look ahead.
+  std::vector<std::uint8_t> MixedBytes() {
+    std::vector<std::uint8_t> bytes;
+    for (std::uint64_t part_count = 1 + random_.Below(6); part_count > 0; --part_count) {
+      std::vector<std::uint8_t> part(1 + random_.Below(30'000),
+                                     static_cast<std::uint8_t>(random_.Next()));
+      if (random_.OneIn(2)) random_.Fill(part);
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    return bytes;
+  }
+
   // The rest comes as one.
   static constexpr int kMaxPieces = 20'000;
   static constexpr std::size_t kMaxFileBytes = std::size_t{3} << 20;
@@ -96,6 +108,27 @@ TEST_F(LocalCutterTest, CutsAsOneWhoHasTheWholeFile) {
           break;
       }
       ASSERT_EQ(CutsOf(cutter, bytes), WholeCuts(profile, algorithm, bytes)) << round;
+    }
+  }
+}
+
+// Of profiles by which one looks ahead. A file that was given up is not one of the next one's
+// bytes, nor is one that has ended.
+TEST_F(LocalCutterTest, NothingIsRememberedOfTheFileBefore) {
+  for (const char* const text :
+       {"mincdc:min=64,max=9000", "maxcdc:min=64,max=9000", "tttd:min=64,avg=256,max=9000",
+        "rabin:min=64,avg=256,max=9000", "crc:min=256,bits=6,max=9000"}) {
+    SCOPED_TRACE(Cat(text, ", seed ", seed_));
+    const Profile profile = *ParseProfile(text);
+    LocalCutter cutter(profile, DigestAlgorithm::kBlake3);
+    for (int round = 0; round < 30; ++round) {
+      if (random_.OneIn(2)) {
+        cutter.Begin();
+        cutter.Add(MixedBytes(), [](std::span<const LocalCutter::Chunk>) {});
+      }
+      const std::vector<std::uint8_t> bytes = MixedBytes();
+      ASSERT_EQ(CutsOf(cutter, bytes), WholeCuts(profile, DigestAlgorithm::kBlake3, bytes))
+          << round;
     }
   }
 }
