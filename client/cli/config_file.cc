@@ -32,7 +32,13 @@ std::string RefuseUnreadableConfig(const std::string& path) {
   struct stat info{};
   // Not opened: of a pipe that would be seen.
   if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
-    return Cat(path, ": ", std::strerror(errno));
+    const int error = errno;
+    const std::string text = Cat(path, ": ", std::strerror(error));
+    // Passed over, its settings would silently not count.
+    if (error != EACCES || path != DefaultConfigPath()) return text;
+    return Cat(text, "; where that is another user's, as when sudo keeps HOME, set HOME to one's ",
+               "own (sudo -H), or name a file with --config or ", kConfigVariable,
+               " (/dev/null: no settings)");
   }
   return S_ISDIR(info.st_mode) ? Cat(path, " is a folder: name the file in it") : "";
 }

@@ -10,7 +10,8 @@ namespace kerf::agent {
 // $XDG_CONFIG_HOME/kerf/config.toml or ~/.config/kerf/config.toml; empty if neither is known.
 std::string DefaultConfigPath();
 
-// Why `path` cannot be read as a configuration file; empty if it can.
+// Why `path` cannot be read as a configuration file, and of the default one what to do where it is
+// another user's; empty if it can.
 std::string RefuseUnreadableConfig(const std::string& path);
 
 // Adds --config (KERF_CONFIG), as base/toml_config.h reads it, to `line`, once all verbs are there.
