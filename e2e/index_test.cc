@@ -215,7 +215,8 @@ TEST_F(IndexTest, AStoreThatWasSetBackIsSaidAndMended) {
   EXPECT_EQ(quiet.exit_code, kPartial) << quiet.err;
   EXPECT_EQ(quiet.out, "");
   EXPECT_THAT(quiet.err,
-              AllOf(HasSubstr("index does not take what it is told"), HasSubstr("run kerf gc")));
+              AllOf(HasSubstr("index does not take what it is told"), HasSubstr("run kerf gc"),
+                    HasSubstr("kerf repair --accept-set-back --apply")));
   set_back();
   EXPECT_THAT(world_.Kerf({"index", "check", "--store", old_store}).out,
               HasSubstr("it'\\''s old'"));

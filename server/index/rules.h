@@ -75,7 +75,8 @@ inline absl::Status EpochBehind(std::string_view why) {
                    Cat("the index: ", why,
                        "; read the store's epoch and what it holds again, and open a new stream "
                        "with that; if the epoch is still the same, the store was set back to an "
-                       "older copy of itself: run `kerf gc` once"));
+                       "older copy of itself: bring the newer one back, or accept this one with "
+                       "`kerf repair --accept-set-back --apply` and run `kerf gc` once"));
 }
 
 // Of a repository at kClosedEpoch: EPOCH_BEHIND.

@@ -74,6 +74,9 @@ TEST(IndexRules, AClosedRepositoryHasNoEpochToTell) {
 
 TEST(IndexRules, AnEpochThatIsPassedIsSaidWithItsReason) {
   EXPECT_EQ(ReasonNameOf(CheckAdvance(5, 4)), "EPOCH_BEHIND");
+  // Without that `kerf gc` refuses a store that came back from a copy.
+  EXPECT_NE(CheckAdvance(5, 4).message().find("kerf repair --accept-set-back --apply"),
+            std::string::npos);
   EXPECT_EQ(ReasonNameOf(CheckNotClosed(kClosedEpoch)), "EPOCH_BEHIND");
 }
 

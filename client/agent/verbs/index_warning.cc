@@ -37,8 +37,9 @@ void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Stat
       "next backup costs more (",
       MessageOf(index_warning), ")",
       IsEpochBehind(index_warning)
-          ? "; no collection runs: the store was set back, or the index' epoch was set too far; "
-            "run kerf gc, which sets it right or says who can"
+          ? "; no collection runs. If the store was set back to an older copy of itself, bring the "
+            "newer one back, or accept this one with kerf repair --accept-set-back --apply; then "
+            "run kerf gc, which sets the epochs right or says who can"
           : "");
   reporter.Warning(server, client::WithRequestId({index_warning.code(), ToAbsl(text)},
                                                  client::RequestIdOf(index_warning)));
