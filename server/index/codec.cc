@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::uint8_t kValueVersion = 1;
 constexpr std::uint8_t kCountedEpochVersion = 2;
+constexpr std::uint8_t kFollowingVersion = 3;
+constexpr std::uint8_t kCountedFollowingVersion = 4;
+constexpr std::uint8_t kLastEpochVersion = kCountedFollowingVersion;
 constexpr std::size_t kMaxVarintBytes = 10;
 
 void AppendByte(std::uint8_t byte, std::string& out) { out.push_back(static_cast<char>(byte)); }
@@ -71,6 +74,36 @@ absl::Status NotUnderstood(std::string_view what, std::string_view bytes) {
                                         "and run `kerf index rebuild`")));
 }
 
+// Of an epoch, whose first byte is a version that no kerf of today knows.
+absl::Status OfALaterKerf(std::uint8_t version) {
+  return absl::DataLossError(
+      ToAbsl(Cat("the index holds an epoch of version ", version,
+                 ", which a later kerfd has written: let all kerfd of this index be that one, or "
+                 "delete the index and run `kerf index rebuild`")));
+}
+
+void AppendEpoch(std::uint8_t version, const EpochValue& value, std::string& out) {
+  AppendByte(version, out);
+  AppendVarint(value.epoch, out);
+  if (value.removed_count > 0) AppendVarint(value.removed_count, out);
+}
+
+// One of two versions: without a count, and with one that is not 0.
+absl::StatusOr<EpochValue> ParseEpochOf(std::string_view bytes, std::uint8_t plain,
+                                        std::uint8_t counted) {
+  Reader reader(bytes);
+  const std::optional<std::uint8_t> version = reader.Byte();
+  if (version > kLastEpochVersion) return OfALaterKerf(*version);
+  const std::optional<std::uint64_t> epoch = reader.Varint();
+  const std::optional<std::uint64_t> removed_count =
+      version == counted ? reader.Varint() : std::optional<std::uint64_t>(0);
+  if ((version != plain && version != counted) || !epoch || !removed_count || !reader.at_end() ||
+      (version == counted && *removed_count == 0)) {
+    return NotUnderstood("an epoch", bytes);
+  }
+  return EpochValue{*epoch, *removed_count};
+}
+
 }  // namespace
 
 void AppendEntry(const EntryValue& value, std::string* out) {
@@ -123,26 +156,28 @@ absl::StatusOr<std::uint64_t> ParseNumber(std::string_view bytes) {
 }
 
 std::string EncodeEpoch(const EpochValue& value) {
-  if (value.removed_count == 0) return EncodeNumber(value.epoch);
   std::string out;
-  AppendByte(kCountedEpochVersion, out);
-  AppendVarint(value.epoch, out);
-  AppendVarint(value.removed_count, out);
+  AppendEpoch(value.removed_count == 0 ? kValueVersion : kCountedEpochVersion, value, out);
   return out;
 }
 
 absl::StatusOr<EpochValue> ParseEpoch(std::string_view bytes) {
-  Reader reader(bytes);
-  if (reader.Byte() != kCountedEpochVersion) {
-    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, ParseNumber(bytes));
-    return EpochValue{epoch, 0};
-  }
-  const std::optional<std::uint64_t> epoch = reader.Varint();
-  const std::optional<std::uint64_t> removed_count = reader.Varint();
-  if (!epoch || !removed_count || *removed_count == 0 || !reader.at_end()) {
-    return NotUnderstood("an epoch", bytes);
-  }
-  return EpochValue{*epoch, *removed_count};
+  return ParseEpochOf(bytes, kValueVersion, kCountedEpochVersion);
+}
+
+std::string EncodeFollowing(const EpochValue& value) {
+  std::string out;
+  AppendEpoch(value.removed_count == 0 ? kFollowingVersion : kCountedFollowingVersion, value, out);
+  return out;
+}
+
+absl::StatusOr<EpochValue> ParseFollowing(std::string_view bytes) {
+  return ParseEpochOf(bytes, kFollowingVersion, kCountedFollowingVersion);
+}
+
+bool IsFollowing(std::string_view bytes) {
+  const std::optional<std::uint8_t> version = Reader(bytes).Byte();
+  return version == kFollowingVersion || version == kCountedFollowingVersion;
 }
 
 std::string KindPrefix(KeyKind kind) { return std::string(1, static_cast<char>(kind)); }

@@ -8,6 +8,8 @@
 //          locator
 //   number version (1 byte: 1), varint: a repository's epoch, the store's format
 //   epoch  a number; or version (1 byte: 2), varint epoch, varint count of removed entries, not 0
+//   later  an epoch in its later form, in Redis alone (docs/adr/0022): version (1 byte: 3), varint
+//          epoch; or 4, and the count as above. Who knows the other form alone refuses it
 //
 // Varints are little-endian groups of 7 bits, in their shortest form only.
 #pragma once
@@ -61,6 +63,12 @@ std::string EncodeEpoch(const EpochValue& value);
 
 // DataLoss unless `bytes` are exactly what EncodeEpoch makes of some value.
 absl::StatusOr<EpochValue> ParseEpoch(std::string_view bytes);
+
+// The later form: the epoch of a bucket in Redis that follows a head. None is also of the other.
+std::string EncodeFollowing(const EpochValue& value);
+absl::StatusOr<EpochValue> ParseFollowing(std::string_view bytes);
+// Whether they are to be read by ParseFollowing, if by anything.
+bool IsFollowing(std::string_view bytes);
 
 // The key under which a store says its format version.
 inline constexpr std::string_view kFormatKey = "F";

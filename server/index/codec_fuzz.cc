@@ -19,6 +19,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (const auto epoch = index_codec::ParseEpoch(bytes); epoch.ok()) {
     KERF_CHECK(index_codec::EncodeEpoch(*epoch) == bytes);
+    KERF_CHECK(!index_codec::IsFollowing(bytes));
+  }
+  if (const auto epoch = index_codec::ParseFollowing(bytes); epoch.ok()) {
+    KERF_CHECK(index_codec::EncodeFollowing(*epoch) == bytes);
+    KERF_CHECK(index_codec::IsFollowing(bytes));
   }
   for (const auto kind : {index_codec::KeyKind::kEpoch, index_codec::KeyKind::kEntry}) {
     const auto repository = index_codec::ParseRepositoryKey(kind, bytes);

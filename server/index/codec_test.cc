@@ -22,6 +22,8 @@ TEST(IndexCodecTest, Layout) {
   EXPECT_EQ(EncodeNumber(~std::uint64_t{0}), "\x01\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"s);
   EXPECT_EQ(EncodeEpoch({.epoch = 127, .removed_count = 0}), "\x01\x7F"s);
   EXPECT_EQ(EncodeEpoch({.epoch = 128, .removed_count = 3}), "\x02\x80\x01\x03"s);
+  EXPECT_EQ(EncodeFollowing({.epoch = 127, .removed_count = 0}), "\x03\x7F"s);
+  EXPECT_EQ(EncodeFollowing({.epoch = 128, .removed_count = 3}), "\x04\x80\x01\x03"s);
   EXPECT_EQ(RepositoryKey(KeyKind::kEntry, {"ab", DigestAlgorithm::kXxh3_128}),
             "E\x02\x61\x62\x03"s);
   EXPECT_EQ(RepositoryKey(KeyKind::kEpoch, {"ab", DigestAlgorithm::kBlake3}), "R\x02\x61\x62\x01"s);
@@ -57,6 +59,37 @@ TEST(IndexCodecTest, AnEpochWithoutACounterIsRead) {
   for (const std::string& bytes : {""s, "\x02"s, "\x02\x05"s, "\x02\x05\x00"s, "\x03\x05\x01"s,
                                    "\x02\x05\x01x"s, "\x01\x05\x01"s, "\x02\x85\x00\x01"s}) {
     EXPECT_EQ(ParseEpoch(bytes).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+// A kerfd that knows one form alone neither believes nor writes where it finds the other.
+TEST(IndexCodecTest, TheTwoFormsOfAnEpochRefuseEachOther) {
+  EXPECT_EQ(ParseFollowing("\x03\x7F"s).value(), (EpochValue{127, 0}));
+  EXPECT_EQ(ParseFollowing("\x04\x80\x01\x03"s).value(), (EpochValue{128, 3}));
+  for (const EpochValue& value : {EpochValue{0, 0}, EpochValue{5, 0}, EpochValue{300, 7},
+                                  EpochValue{~std::uint64_t{0}, ~std::uint64_t{0}}}) {
+    EXPECT_EQ(ParseEpoch(EncodeEpoch(value)).value(), value);
+    EXPECT_EQ(ParseFollowing(EncodeFollowing(value)).value(), value);
+    EXPECT_EQ(ParseEpoch(EncodeFollowing(value)).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(ParseFollowing(EncodeEpoch(value)).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(ParseNumber(EncodeFollowing(value)).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_TRUE(IsFollowing(EncodeFollowing(value)));
+    EXPECT_FALSE(IsFollowing(EncodeEpoch(value)));
+  }
+  for (const std::string& bytes : {""s, "\x03"s, "\x03\x05x"s, "\x03\x85\x00"s, "\x04"s,
+                                   "\x04\x05"s, "\x04\x05\x00"s, "\x04\x05\x01x"s}) {
+    EXPECT_EQ(ParseFollowing(bytes).status().code(), absl::StatusCode::kDataLoss);
+  }
+  EXPECT_FALSE(IsFollowing(""));
+}
+
+// It says who has to go, not that the index is broken.
+TEST(IndexCodecTest, AnEpochOfALaterKerfIsSaidToBeOne) {
+  for (const auto& status :
+       {ParseEpoch("\x05\x01"s).status(), ParseFollowing("\xFF\x01"s).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_NE(status.message().find("a later kerfd has written"), absl::string_view::npos)
+        << status;
   }
 }
 
