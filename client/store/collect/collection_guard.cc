@@ -1,8 +1,11 @@
 #include "client/store/collect/collection_guard.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status.h"
+#include "client/store/packs/known_pack.h"
 
 namespace kerf::agent {
 namespace {
@@ -56,16 +59,18 @@ DigestSet CollectionGuard::Distrusted(const ChunkIndex& index) const {
   return distrusted;
 }
 
+bool CollectionGuard::MustLook(const CollectionGuard& now) const {
+  const bool has_index_moved_on = index_epoch_ > epoch_;
+  return now.epoch_ != epoch_ || plan_present() || now.plan_present() || has_index_moved_on;
+}
+
 absl::StatusOr<FinishCheck> CollectionGuard::Check(
     const Store& store, ChunkIndex& index,
     const std::function<absl::Status(const ChunkVisitor&)>& visit) const {
   FinishCheck check;
   KERF_ASSIGN_OR_RETURN(check.next, Begin(store));
   const CollectionGuard& now = check.next;
-  const bool has_index_moved_on = index_epoch_ > epoch_;
-  if (now.epoch_ == epoch_ && !plan_present() && !now.plan_present() && !has_index_moved_on) {
-    return check;
-  }
+  if (!MustLook(now)) return check;
 
   // Only what is there after the plan was read counts.
   KERF_RETURN_IF_ERROR(index.Refresh());
@@ -86,6 +91,47 @@ absl::StatusOr<FinishCheck> CollectionGuard::Check(
   for (const ChunkRef& chunk : suspects) {
     if (condemned.contains(chunk.digest)) check.lost.push_back(chunk);
   }
+  check.lost_count = check.lost.size();
+  return check;
+}
+
+absl::StatusOr<FinishCheck> CollectionGuard::CheckByFooters(
+    const Store& store, const Limits& limits,
+    const std::function<absl::Status(const ChunkVisitor&)>& visit) const {
+  FinishCheck check;
+  KERF_ASSIGN_OR_RETURN(check.next, Begin(store));
+  const CollectionGuard& now = check.next;
+  if (!MustLook(now)) return check;
+
+  absl::flat_hash_map<Digest, std::uint32_t, DigestHash> sought;
+  absl::Status status;
+  // Only what is there after the plan was read counts: each look lists the packs again.
+  const auto look = [&] {
+    if (!status.ok() || sought.empty()) return;
+    status = VisitDurablePacks(store.packs_directory(), [&](const KnownPack& pack) {
+      const std::vector<PackChunk>& chunks = pack.footer.chunks;
+      const bool is_planned = now.plan_present() && now.plan_->Find(pack.id) != nullptr;
+      for (std::uint32_t index = 0; index < chunks.size() && !sought.empty(); ++index) {
+        if (is_planned && now.plan_->Condemns(pack.id, index)) continue;
+        sought.erase(chunks[index].digest);
+      }
+    });
+    if (!status.ok()) return;
+    check.lost_count += sought.size();
+    // One at least: whoever finds none confirms.
+    const std::size_t max_lost_count = std::max<std::size_t>(limits.max_lost_count, 1);
+    for (const auto& [digest, length_bytes] : sought) {
+      if (check.lost.size() < max_lost_count) check.lost.push_back({digest, length_bytes});
+    }
+    sought.clear();
+  };
+  KERF_RETURN_IF_ERROR(visit([&](const ChunkRef& chunk) {
+    if (!status.ok()) return;
+    sought.try_emplace(chunk.digest, chunk.length_bytes);
+    if (sought.size() >= limits.max_chunk_count) look();
+  }));
+  look();
+  KERF_RETURN_IF_ERROR(status);
   return check;
 }
 

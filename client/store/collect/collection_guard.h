@@ -6,10 +6,14 @@
 //         check = guard.Check(store, index, what the snapshot references)
 //         if check.lost is empty: ConfirmPending and done
 //         WithdrawPending; guard = check.next; store and commit check.lost again in sessions of
-//         the new epoch
+//         the new epoch, if that is all that is lost; else begin again
+//
+// An agent without a list of the store's chunks (PlacedChunks) asks Condemns of each place, and
+// CheckByFooters in the place of Check.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -55,13 +59,33 @@ class CollectionGuard {
   // what is gone. `index` must have been refreshed after Begin.
   DigestSet Distrusted(const ChunkIndex& index) const;
 
+  // Whether the place will be deleted: nobody counts on it, and nobody commits it. Of a place that
+  // was seen after Begin.
+  bool Condemns(const ChunkPlace& place) const {
+    return plan_.has_value() && plan_->Condemns(place);
+  }
+
   // After the snapshot is pending. `visit` calls its argument with every chunk that the snapshot
   // references; it is not called if no collection has come near. Refreshes the index.
   absl::StatusOr<FinishCheck> Check(
       const Store& store, ChunkIndex& index,
       const std::function<absl::Status(const ChunkVisitor&)>& visit) const;
 
+  // The same, in memory that depends on neither the store nor the snapshot: reads the footers of
+  // all packs, once for each `limits.max_chunk_count` chunks that are visited.
+  struct Limits {
+    std::size_t max_chunk_count = 0;
+    // More are counted only.
+    std::size_t max_lost_count = 0;
+  };
+  absl::StatusOr<FinishCheck> CheckByFooters(
+      const Store& store, const Limits& limits,
+      const std::function<absl::Status(const ChunkVisitor&)>& visit) const;
+
  private:
+  // Whether a collection has come near between this and `now`.
+  bool MustLook(const CollectionGuard& now) const;
+
   std::uint64_t epoch_ = 0;
   // The highest that was noted; 0: none.
   std::uint64_t index_epoch_ = 0;
@@ -69,8 +93,11 @@ class CollectionGuard {
 };
 
 struct FinishCheck {
-  // Each once: chunks that no pack holds or that will be deleted. Empty: confirm the snapshot.
+  // Chunks that no pack holds or that will be deleted: Check lists each once. Empty: confirm the
+  // snapshot.
   std::vector<ChunkRef> lost;
+  // With those that CheckByFooters does not list.
+  std::uint64_t lost_count = 0;
   // What the next round begins with.
   CollectionGuard next;
 };

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
+#include "base/strings.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -32,15 +34,33 @@ class CollectionGuardTest : public testing::Test {
     return guard;
   }
 
+  // With a list of the store's chunks, and without: whoever has none finds the same.
   FinishCheck Check(const CollectionGuard& guard, const std::vector<std::string>& chunks) {
     const auto visit = [&](const ChunkVisitor& visit_chunk) {
       ++visit_count_;
       for (const std::string& chunk : chunks) visit_chunk(RefOf(chunk));
       return absl::OkStatus();
     };
+    const int visits_before = visit_count_;
     auto check = guard.Check(test_.store(), index_, visit);
     EXPECT_TRUE(check.ok()) << check.status();
+    const int visits_after = visit_count_;
+    EXPECT_EQ(check->lost_count, check->lost.size());
+    for (const std::size_t max_chunk_count : {1, 2, 100}) {
+      visit_count_ = visits_before;
+      auto by_footers = guard.CheckByFooters(test_.store(), {max_chunk_count, 100}, visit);
+      EXPECT_TRUE(by_footers.ok()) << by_footers.status();
+      EXPECT_EQ(visit_count_, visits_after);
+      EXPECT_EQ(by_footers->next.epoch(), check->next.epoch());
+      EXPECT_EQ(Once(by_footers->lost), Once(check->lost)) << max_chunk_count << " at a time";
+    }
     return *std::move(check);
+  }
+
+  static std::set<Digest> Once(const std::vector<ChunkRef>& chunks) {
+    std::set<Digest> digests;
+    for (const ChunkRef& chunk : chunks) digests.insert(chunk.digest);
+    return digests;
   }
 
   static std::vector<ChunkRef> Refs(const std::vector<std::string>& chunks) {
@@ -139,6 +159,49 @@ TEST_F(CollectionGuardTest, AnEpochThatRoseMeansThatPacksMayBeGone) {
   const FinishCheck check = Check(guard, {"gone"});
   EXPECT_EQ(check.lost, Refs({"gone"}));
   EXPECT_EQ(check.next.epoch(), 3u);
+}
+
+// Of a collection that took nearly all that a long backup has stored.
+TEST_F(CollectionGuardTest, WhatIsNotListedOfTheLostIsCounted) {
+  const CollectionGuard guard = Begin();
+  ASSERT_TRUE(test_.store().WriteEpoch(3).ok());
+  const auto visit = [&](const ChunkVisitor& visit_chunk) {
+    for (int number = 0; number < 10; ++number) visit_chunk(RefOf(Cat("gone ", number)));
+    return absl::OkStatus();
+  };
+  for (const std::size_t max_lost_count : {0, 1, 4, 10, 20}) {
+    const auto check = guard.CheckByFooters(test_.store(), {3, max_lost_count}, visit);
+    ASSERT_TRUE(check.ok()) << check.status();
+    EXPECT_EQ(check->lost_count, 10u);
+    // Nobody takes that for nothing.
+    EXPECT_EQ(check->lost.size(), std::clamp<std::size_t>(max_lost_count, 1, 10));
+  }
+}
+
+TEST_F(CollectionGuardTest, AFolderThatCannotBeListedIsNoAnswer) {
+  const SealedPack pack = test_.WritePack({"chunk"});
+  const CollectionGuard guard = Begin();
+  ASSERT_TRUE(test_.store().WriteEpoch(3).ok());
+  const auto folder = std::filesystem::path(index_.PackPath(pack.id)).parent_path();
+  std::filesystem::rename(folder, folder.string() + ".away");
+  std::filesystem::create_symlink(folder.filename(), folder);
+  const auto check =
+      guard.CheckByFooters(test_.store(), {100, 100}, [](const ChunkVisitor& visit_chunk) {
+        visit_chunk(RefOf("chunk"));
+        return absl::OkStatus();
+      });
+  EXPECT_FALSE(check.ok());
+}
+
+TEST_F(CollectionGuardTest, APlaceIsCondemnedByThePlanThatWasThere) {
+  const SealedPack pack = test_.WritePack({"goes", "moves"});
+  EXPECT_TRUE(index_.Refresh().ok());
+  const ChunkPlace goes = *index_.Locate(RefOf("goes").digest);
+  const ChunkPlace moves = *index_.Locate(RefOf("moves").digest);
+  EXPECT_FALSE(Begin().Condemns(goes));
+  Plan({{pack.id, {true, false}}});
+  EXPECT_TRUE(Begin().Condemns(goes));
+  EXPECT_FALSE(Begin().Condemns(moves));
 }
 
 }  // namespace

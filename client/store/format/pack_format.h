@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,10 @@ struct PackId {
 
   friend bool operator==(const PackId&, const PackId&) = default;
   friend auto operator<=>(const PackId&, const PackId&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const PackId& id) {
+    return H::combine(std::move(state), id.bytes);
+  }
 };
 
 // 32 lower-case hexadecimal digits.

@@ -15,32 +15,11 @@
 #include "absl/status/statusor.h"
 #include "client/store/format/pack_files.h"
 #include "client/store/format/pack_format.h"
+#include "client/store/packs/chunk_places.h"
+#include "client/store/packs/known_pack.h"
 #include "client/store/packs/pack_writer.h"
-#include "client/store/parity/pack_sums.h"
 
 namespace kerf::agent {
-
-// A pack that the index knows. Immutable.
-struct KnownPack {
-  PackId id;
-  PackFooter footer;
-  std::uint64_t file_bytes = 0;
-  // Not empty: what is wrong with the file though all of it can be read (CheckReservedBytes), or
-  // what of it could only be read with its parity.
-  std::string flaw = {};
-  // The latter.
-  bool needs_parity = false;
-};
-
-// Where a chunk lies.
-struct ChunkPlace {
-  std::shared_ptr<const KnownPack> pack;
-  std::uint32_t chunk_index = 0;
-
-  const PackChunk& chunk() const { return pack->footer.chunks[chunk_index]; }
-  const PackBlock& block() const { return pack->footer.blocks[chunk().block_index]; }
-  std::string locator() const { return EncodeLocator(pack->id, chunk_index); }
-};
 
 // A pack whose footer cannot be read.
 struct DamagedPack {
@@ -67,7 +46,7 @@ inline constexpr std::uint64_t kIndexBytesPerChunk = 64;
 std::uint64_t MaxIndexedChunks();
 
 // Thread-safe. Takes kIndexBytesPerChunk.
-class ChunkIndex {
+class ChunkIndex final : public ChunkPlaces {
  public:
   explicit ChunkIndex(std::string packs_directory, SeenPacks seen = SeenPacks::kAreThere,
                       std::uint64_t max_chunk_count = MaxIndexedChunks());
@@ -77,6 +56,10 @@ class ChunkIndex {
   // only for a directory that cannot be listed (see kAsFarAsListed), or ResourceExhausted for more
   // chunks than max_chunk_count.
   absl::Status Refresh();
+  // The same; false, and nothing is learnt or forgotten, for more chunks than max_chunk_count.
+  absl::StatusOr<bool> RefreshIfItFits();
+  // Refresh; true if other packs are there than before.
+  absl::StatusOr<bool> LookAgain() override;
 
   // A pack that this process has sealed; saves reading its footer. Of a chunk that other packs hold
   // too, Locate gives this copy from now on.
@@ -84,17 +67,16 @@ class ChunkIndex {
 
   bool Contains(const Digest& digest) const { return Locate(digest).has_value(); }
   // One of the places, if there are several.
-  std::optional<ChunkPlace> Locate(const Digest& digest) const;
+  std::optional<ChunkPlace> Locate(const Digest& digest) const override;
 
   // All of them, the one that Locate gives first.
-  std::vector<ChunkPlace> LocateAll(const Digest& digest) const;
+  std::vector<ChunkPlace> LocateAll(const Digest& digest) const override;
 
   std::vector<std::shared_ptr<const KnownPack>> packs() const;
   std::vector<DamagedPack> damaged() const;
-  std::vector<UnlistedFolder> unlisted() const;
+  std::vector<UnlistedFolder> unlisted() const override;
 
-  const std::string& packs_directory() const { return packs_directory_; }
-  std::string PackPath(const PackId& id) const;
+  const std::string& packs_directory() const override { return packs_directory_; }
 
  private:
   // Position of a pack in slots_, and of the chunk in its footer.
@@ -121,7 +103,6 @@ class ChunkIndex {
   const Digest& DigestOf(const Row& row) const {
     return slots_[row.slot]->footer.chunks[row.chunk_index].digest;
   }
-  absl::Status MakeNamesDurable(const std::vector<PackId>& ids) const;
   void Insert(std::shared_ptr<const KnownPack> pack);
   void Remove(const absl::flat_hash_set<std::string>& names);
   ChunkPlace PlaceOf(const Row& row) const { return {slots_[row.slot], row.chunk_index}; }
@@ -145,10 +126,5 @@ class ChunkIndex {
 
 // OK if all folders of packs can be listed.
 absl::Status CheckPacksAreListed(const std::string& packs_directory);
-
-// Reads and checks the footer of one pack file, as it is. `sums` gets what is read, of header,
-// footer and trailer.
-absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id,
-                                         PackSums* sums = nullptr);
 
 }  // namespace kerf::agent

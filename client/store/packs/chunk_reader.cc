@@ -20,8 +20,8 @@ constexpr std::size_t kMaxSteppedOver = 1000;
 
 }  // namespace
 
-ChunkReader::ChunkReader(ChunkIndex& index, const Options& options)
-    : index_(index), options_(options) {}
+ChunkReader::ChunkReader(ChunkPlaces& places, const Options& options)
+    : places_(places), options_(options) {}
 
 absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
   CopyFailure failure;
@@ -33,7 +33,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
 }
 
 absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyCopy(const ChunkRef& chunk, CopyFailure& failure) {
-  const std::optional<ChunkPlace> first = index_.Locate(chunk.digest);
+  const std::optional<ChunkPlace> first = places_.Locate(chunk.digest);
   if (!first.has_value()) {
     failure.looks_moved = failure.is_unknown = true;
     return DescribeUnknown(chunk);
@@ -48,7 +48,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyCopy(const ChunkRef& chunk, CopyF
   };
   note(*first, bytes.status());
   // Whatever is wrong with this copy, another one may be sound.
-  for (const ChunkPlace& place : index_.LocateAll(chunk.digest)) {
+  for (const ChunkPlace& place : places_.LocateAll(chunk.digest)) {
     if (place.pack == first->pack && place.chunk_index == first->chunk_index) continue;
     bytes = ReadAt(place, chunk);
     if (bytes.ok()) {
@@ -81,7 +81,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyWithParity(const ChunkRef& chunk,
 
 absl::Status ChunkReader::DescribeUnknown(const ChunkRef& chunk) const {
   const std::string name = DigestToHex(chunk.digest, 32);
-  const std::vector<UnlistedFolder> unlisted = index_.unlisted();
+  const std::vector<UnlistedFolder> unlisted = places_.unlisted();
   if (unlisted.empty()) return absl::NotFoundError(Cat("no pack holds chunk ", name));
   return absl::DataLossError(Cat("no pack that can be found holds chunk ", name, ", and ",
                                  MessageOf(unlisted.front().status)));
@@ -90,9 +90,8 @@ absl::Status ChunkReader::DescribeUnknown(const ChunkRef& chunk) const {
 absl::Status ChunkReader::LookAgain(bool is_unknown) {
   const std::lock_guard lock(look_mutex_);
   if (is_unknown && settled_) return absl::OkStatus();
-  const auto before = index_.packs();
-  KERF_RETURN_IF_ERROR(index_.Refresh());
-  settled_ = options_.old_chunks_only && before == index_.packs();
+  KERF_ASSIGN_OR_RETURN(const bool has_changed, places_.LookAgain());
+  settled_ = options_.old_chunks_only && !has_changed;
   return absl::OkStatus();
 }
 
@@ -100,7 +99,7 @@ void ChunkReader::StepOver(std::vector<Unreadable> copies) {
   const std::lock_guard lock(stepped_over_mutex_);
   for (Unreadable& copy : copies) {
     if (stepped_over_.size() < kMaxSteppedOver) {
-      stepped_over_.emplace(index_.PackPath(copy.place.pack->id), std::move(copy.status));
+      stepped_over_.emplace(places_.PackPath(copy.place.pack->id), std::move(copy.status));
     }
   }
 }
@@ -117,14 +116,14 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadFrom(const ChunkPlace& place, const 
                                                  Source source) {
   const PackChunk& row = place.chunk();
   if (row.length_bytes != chunk.length_bytes) {
-    return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": it holds a chunk of ",
+    return absl::DataLossError(Cat(places_.PackPath(place.pack->id), ": it holds a chunk of ",
                                    row.length_bytes, " bytes where the recipe has ",
                                    chunk.length_bytes));
   }
   KERF_ASSIGN_OR_RETURN(Block block, GetBlock(place, source));
   const std::span<const std::uint8_t> bytes(block->data() + row.offset_in_block, row.length_bytes);
   if (options_.verify && Fingerprint(place.pack->footer.digest_algorithm, bytes) != chunk.digest) {
-    return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": chunk ",
+    return absl::DataLossError(Cat(places_.PackPath(place.pack->id), ": chunk ",
                                    DigestToHex(chunk.digest, 32), " is damaged"));
   }
   return ChunkBytes(std::move(block), bytes);
@@ -177,7 +176,7 @@ void ChunkReader::Keep(Shard& shard, const std::string& key, const Block& block)
 
 absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place, Source source) {
   if (source == Source::kPack) ++loaded_block_count_;
-  const std::string path = index_.PackPath(place.pack->id);
+  const std::string path = places_.PackPath(place.pack->id);
   const auto read = [&]() -> absl::StatusOr<std::vector<std::uint8_t>> {
     if (source == Source::kParity) return ReadBlockWithParity(path, place.pack->id, place.block());
     KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));

@@ -19,6 +19,8 @@
 #include "absl/status/statusor.h"
 #include "client/store/format/chunk_ref.h"
 #include "client/store/packs/chunk_index.h"
+#include "client/store/packs/chunk_places.h"
+#include "client/store/packs/known_pack.h"
 
 namespace kerf::agent {
 
@@ -49,13 +51,13 @@ class ChunkReader {
     bool old_chunks_only = false;
   };
 
-  // `index` outlives the reader.
-  ChunkReader(ChunkIndex& index, const Options& options);
+  // `places` outlive the reader.
+  ChunkReader(ChunkPlaces& places, const Options& options);
 
   // Any copy that is sound, whatever is wrong with the others; else one that its pack's parity
-  // gives back. NotFound if no pack holds the chunk (the index is refreshed before that is said);
-  // DataLoss if one may, which lies where the index cannot look. If no copy can be read, what is
-  // wrong with the first, with the pack's path: DataLoss if it holds something else.
+  // gives back. NotFound if no pack is known to hold the chunk (the places look again before that
+  // is said); DataLoss if one may, which lies where nobody can look. If no copy can be read, what
+  // is wrong with the first, with the pack's path: DataLoss if it holds something else.
   absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
 
   // One copy, as it is.
@@ -118,7 +120,7 @@ class ChunkReader {
   absl::StatusOr<Block> LoadBlock(const ChunkPlace& place, Source source);
   void Keep(Shard& shard, const std::string& key, const Block& block) const;
 
-  ChunkIndex& index_;
+  ChunkPlaces& places_;
   const Options options_;
   std::array<Shard, 8> shards_;
   std::atomic<std::uint64_t> loaded_block_count_ = 0;
