@@ -190,7 +190,9 @@ TEST_F(PlacedChunksTest, OfItsOwnPacksTheLastOnesAreRemembered) {
     for (const auto& [content, locator] : last_locators) {
       const auto place = chunks.FindOwn(RefOf(content).digest);
       if (!place.has_value()) ++forgotten_count;
-      if (place.has_value()) ASSERT_EQ(place->locator(), locator);
+      if (place.has_value()) {
+        ASSERT_EQ(place->locator(), locator);
+      }
       // What is forgotten is still where it is.
       ASSERT_TRUE(chunks.At(RefOf(content), locator).has_value());
     }
