@@ -15,14 +15,17 @@ struct Unit {
   double ms;
 };
 
-constexpr std::array<Unit, 4> kUnits = {{{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
-constexpr double kMaxMs = 365.0 * 24 * 3'600'000;
+constexpr double kHourMs = 3'600'000;
+constexpr double kDayMs = 24 * kHourMs;
+constexpr std::array<Unit, 5> kUnits = {
+    {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", kHourMs}, {"d", kDayMs}}};
+constexpr double kMaxMs = 365 * kDayMs;
 
 }  // namespace
 
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
   const absl::Status malformed = absl::InvalidArgumentError(
-      Cat("'", text, "' is not a time: write a number and ms, s, m or h, as 90s or 5m"));
+      Cat("'", text, "' is not a time: write a number and ms, s, m, h or d, as 90s or 5m"));
   const std::size_t number_end = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view unit = text.substr(number_end);
   double value = 0;

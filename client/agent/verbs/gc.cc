@@ -148,8 +148,8 @@ void AddGcVerb(Context& context) {
       .Check(RefuseNoShare)
       .ShowDefault();
   verb.AddOption("--keep-forgotten", flags->keep_forgotten,
-                 "Keep what snapshots need that were forgotten less than this ago: `kerf undelete` "
-                 "brings them back")
+                 "Keep what snapshots need that were forgotten less than this ago, as 12h or 7d: "
+                 "`kerf undelete` brings them back")
       .Check(RefuseNoDuration)
       .Type("DURATION")
       .ShowDefault();

@@ -23,7 +23,7 @@ constexpr char kUndeleteExamples[] =
     "  kerf snapshots --forgotten --store /backup\n"
     "  kerf undelete 3f2a91 --store /backup\n"
     "What `kerf forget` took can be brought back until the next `kerf gc`, or longer with\n"
-    "`kerf gc --keep-forgotten 168h`.";
+    "`kerf gc --keep-forgotten 7d`.";
 
 struct PinFlags {
   std::vector<std::string> snapshots;
