@@ -21,8 +21,9 @@ constexpr std::uint64_t kPressureDenominator = 2;
 constexpr std::size_t kMaxLocatorBytes = 64;
 
 // Chunks of what has been sent and not answered: they must fit into what a server lets be
-// uncommitted (65,536) beside those that are pending.
-constexpr std::uint64_t kMaxChunksInFlight = 32768;
+// uncommitted (65,536) beside those that are pending, half of that and what is answered of one more
+// block before anybody looks.
+constexpr std::uint64_t kMaxChunksInFlight = 16384;
 // With less room the agent would have to seal a pack for every few chunks or files.
 constexpr std::uint32_t kMinUncommittedChunks = 4096;
 constexpr std::uint32_t kMinUncommittedFiles = 256;

@@ -543,8 +543,9 @@ TEST(LaneMaxBlocksTest, OfSmallChunksLittleIsSentAhead) {
     return Lane::MaxBlocks(profile);
   };
   EXPECT_EQ(blocks_of(2048, 65536), 32u);
-  EXPECT_EQ(blocks_of(512, 16384), 32u);
-  EXPECT_EQ(blocks_of(64, 1024), 4u);
+  EXPECT_EQ(blocks_of(1024, 16384), 32u);
+  EXPECT_EQ(blocks_of(512, 16384), 16u);
+  EXPECT_EQ(blocks_of(64, 1024), 2u);
   // Two of the largest chunks, and blocks at both ends.
   EXPECT_EQ(blocks_of(64, 4 << 20), 18u);
 }
