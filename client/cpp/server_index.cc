@@ -138,6 +138,7 @@ absl::Status ServerIndex::Commit(std::uint64_t epoch, std::span<const agent::Sto
 absl::StatusOr<std::vector<agent::IndexAnswer>> ServerIndex::Lookup(
     std::uint64_t epoch, std::span<const Digest> digests) {
   std::vector<agent::IndexAnswer> answers;
+  looked_up_epoch_ = 0;
   if (digests.empty()) return answers;
   v1::LookupChunksRequest request;
   request.set_store_epoch(epoch);
@@ -147,6 +148,7 @@ absl::StatusOr<std::vector<agent::IndexAnswer>> ServerIndex::Lookup(
   v1::LookupChunksResponse response;
   KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::LookupChunks, request, response));
   if (response.answers_size() != request.digests_size()) return BadAnswer();
+  looked_up_epoch_ = response.index_epoch();
   answers.reserve(digests.size());
   for (v1::LookupAnswer& answer : *response.mutable_answers()) {
     switch (answer.verdict()) {

@@ -80,6 +80,8 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
 
   absl::StatusOr<std::vector<agent::IndexAnswer>> Lookup(std::uint64_t epoch,
                                                          std::span<const Digest> digests) override;
+  // What the last Lookup was told of the repository's epoch, 0: nothing (PRO-91).
+  std::uint64_t looked_up_epoch() const { return looked_up_epoch_; }
   absl::StatusOr<std::vector<agent::StoredChunk>> ScanPage(
       const std::optional<Digest>& after) override;
 
@@ -101,6 +103,7 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
   std::chrono::milliseconds work_time_{1'000};
   bool accepts_full_ = false;
   absl::Status full_status_;
+  std::uint64_t looked_up_epoch_ = 0;
   v1::RepositoryRef repository_;
 };
 

@@ -205,6 +205,25 @@ TEST_F(ServerIndexTest, AScanThatWouldNotEndIsAnError) {
   }
 }
 
+TEST_F(ServerIndexTest, ALookupTellsTheIndexsEpoch) {
+  const std::vector<Digest> digests(2);
+  std::uint64_t epoch = 7;
+  server_.on_lookup = [&](const v1::LookupChunksRequest& request,
+                          v1::LookupChunksResponse& response) {
+    for (const std::string& digest : request.digests()) {
+      static_cast<void>(digest);
+      response.add_answers()->set_verdict(v1::VERDICT_NEW);
+    }
+    response.set_index_epoch(epoch);
+  };
+  EXPECT_EQ(index_.looked_up_epoch(), 0u);
+  ASSERT_TRUE(index_.Lookup(5, digests).ok());
+  EXPECT_EQ(index_.looked_up_epoch(), 7u);
+  epoch = 0;
+  ASSERT_TRUE(index_.Lookup(5, digests).ok());
+  EXPECT_EQ(index_.looked_up_epoch(), 0u);
+}
+
 TEST_F(ServerIndexTest, ALookupWithOtherAnswersThanQuestionsIsAnError) {
   const std::vector<Digest> digests = {DigestOf('a'), DigestOf('b')};
   for (const int count : {0, 1, 2, 3}) {

@@ -46,6 +46,8 @@ class Known:
         self.metrics = dict(_OF_METRICS_PAGE.findall((root / "docs/metrics.md").read_text(encoding="utf-8")))
         self.reasons = {reason.name for reason in repository.reasons(root)}
         self.values = set(repository.words(root, r"^ *([A-Z]+(?:_[A-Z]+)+) = \d+", "proto/*.proto"))
+        self.functions = set(repository.words(root, r"\b(kerf_\w+)\(", "client/c/kerf.h"))
+        self.functions |= set(repository.words(root, r"^} (kerf_\w+);", "client/c/kerf.h"))
         self.variables = {option.environment for verb in self.verbs.values() for option in verb.options if option.environment}
         self.kit_flags = set(repository.words(root, r'add_argument\("(--[a-z][a-z-]*)"', "client/conformance/*.py"))
         # Of builds and tests: no program lists these.
@@ -79,8 +81,8 @@ def wrong_in(known, text):
                 if flag not in known.kerf_flags | known.kerfd_flags | known.kit_flags | _FLAGS_OF_OTHERS:
                     yield piece.line, f"there is no flag {flag}"
         for name, more in _METRIC.findall(piece.text):
-            if not _is_metric(known, name, more):
-                yield piece.line, f"there is no metric {name}"
+            if name not in known.functions and not _is_metric(known, name, more):
+                yield piece.line, f"there is no metric, and no function of C, {name}"
         for metric, selection in _SELECTION.findall(piece.text):
             for label, values in _LABEL.findall(selection):
                 for value in values.split("|"):

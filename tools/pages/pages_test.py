@@ -163,6 +163,7 @@ def known():
     result.everywhere = {"--json"}
     result.kerf_flags = {"--store", "--long", "--json"}
     result.metrics = {"kerf_streams": "", "kerf_stage_seconds": "`stage`: cut (cutting), gpu_hash; `reason`: OK, or a reason of docs/spec/protocol.md"}
+    result.functions = {"kerf_client_open"}
     result.reasons = {"NO_WORKER"}
     result.values = {"VERDICT_NEW"}
     result.variables = {"KERF_STORE", "KERFD_LISTEN"}
@@ -175,6 +176,7 @@ class NamedTest(unittest.TestCase):
 
     def test_what_is_there(self):
         self.assertEqual([], self.found_in("`kerf list --long --json`, `--store DIR`, `kerf_streams`, `kerf_stage_seconds_bucket`, `kerf_st...`, "
+                                           "`kerf_client_open`, "
                                            'NO_WORKER, VERDICT_NEW, KERF_STORE, `kerf_stage_seconds{stage="cut"}`, '
                                            '`kerf_stage_seconds_sum{reason="NO_WORKER"}`\n\n'
                                            "    out/kerfd --listen unix:/x | kubectl -n kerf get pods --all\n"))
@@ -182,7 +184,7 @@ class NamedTest(unittest.TestCase):
     def test_what_is_not(self):
         for text, what in (("    kerf list --short\n", "kerf list has no flag --short"), ("`kerfd --port`", "kerfd has no flag --port"),
                            ("    kerf lists\n", "there is no kerf lists"), ("`--stores`", "there is no flag --stores"),
-                           ("`kerf_stream`", "there is no metric kerf_stream"), ("NO_WORKERS", "there is no reason NO_WORKERS"),
+                           ("`kerf_stream`", "there is no metric, and no function of C, kerf_stream"), ("NO_WORKERS", "there is no reason NO_WORKERS"),
                            ("`KERF_STORES`", "there is no variable KERF_STORES"),
                            ('`kerf_streams{role="a"}`', 'kerf_streams has no role="a"'),
                            ('`kerf_stage_seconds{stage=~"cut|hash"}`', 'kerf_stage_seconds has no stage="hash"')):

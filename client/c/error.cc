@@ -1,0 +1,55 @@
+#include "client/c/error.h"
+
+#include <memory>
+
+#include "absl/strings/cord.h"
+#include "base/strings.h"
+#include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
+
+namespace kerf::c {
+namespace {
+
+// Its value is one byte: the class.
+constexpr char kCodePayload[] = "kerf/c-code";
+
+}  // namespace
+
+absl::Status ErrorOf(kerf_code code, std::string_view message) {
+  absl::Status status(absl::StatusCode::kUnknown, ToAbsl(message));
+  status.SetPayload(kCodePayload, absl::Cord(std::string(1, static_cast<char>(code))));
+  return status;
+}
+
+kerf_code CodeOf(const absl::Status& status) {
+  if (status.ok()) return KERF_OK;
+  if (const auto code = status.GetPayload(kCodePayload); code.has_value() && code->size() == 1) {
+    return static_cast<kerf_code>(std::string(*code).front());
+  }
+  if (client::IsWrongAnswer(status)) return KERF_DISAGREEMENT;
+  const std::string reason = client::ReasonOfLoss(status);
+  if (reason == "EPOCH_BEHIND") return KERF_EPOCH_BEHIND;
+  // What has tried for long enough ends with one of these (GaveUp), and without a reason.
+  const bool is_over =
+      reason.empty() && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+                         absl::IsResourceExhausted(status));
+  if (is_over) return KERF_RETRYABLE;
+  // Of the client's own making: what a server answers is checked before it counts.
+  const bool is_of_answers =
+      reason.empty() && (absl::IsInternal(status) || absl::IsDataLoss(status));
+  if (is_of_answers) return KERF_DISAGREEMENT;
+  if (reason.empty() && absl::IsCancelled(status)) return KERF_CANCELLED;
+  return client::LossOf(status) == client::Loss::kFinal ? KERF_REFUSED : KERF_RETRYABLE;
+}
+
+kerf_code Return(const absl::Status& status, kerf_error** error) {
+  const kerf_code code = CodeOf(status);
+  if (status.ok() || error == nullptr) return code;
+  *error = std::make_unique<kerf_error>(kerf_error{code, std::string(MessageOf(status)),
+                                                   client::ReasonOfLoss(status),
+                                                   client::RequestIdOf(status)})
+               .release();
+  return code;
+}
+
+}  // namespace kerf::c
