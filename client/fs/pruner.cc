@@ -100,8 +100,12 @@ void Pruner::Keep(const Node& node) {
   const auto directory = stack_.Top();
   if (!directory.ok()) return options_.on_error(node.path, directory.status());
   UniqueFd fd(openat((*directory)->get(), name.c_str(), kDirectoryFlags));
-  // What is no directory has nothing in it that could go.
-  if (!fd.valid()) return;
+  if (!fd.valid()) {
+    // What is no directory, or not there, has nothing in it that could go.
+    if (errno == ENOTDIR || errno == ELOOP || errno == ENOENT) return;
+    return options_.on_error(node.path,
+                             OsError(errno, "cannot open the directory", "/" + node.path));
+  }
   stack_.Push(name, std::move(fd));
   Enter(node.path);
 }

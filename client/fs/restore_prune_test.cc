@@ -69,6 +69,7 @@ class RestorePruneTest : public ::testing::Test {
     };
     Pruner pruner(UniqueFd(open(target_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
                   std::move(options));
+    if (once_open_) once_open_();
     for (const MemoryNode& node : nodes) pruner.Keep(node.node);
     pruner.Finish();
     return pruner.removed_count();
@@ -79,6 +80,8 @@ class RestorePruneTest : public ::testing::Test {
   const std::string outside_ = directory_ / "outside";
   std::function<bool(std::string_view, bool)> is_spared_;
   struct stat spared_directory_{};
+  // Behind the opening of the target.
+  std::function<void()> once_open_;
   std::vector<std::string> removed_;
   std::vector<std::string> errors_;
 };
@@ -133,6 +136,29 @@ TEST_F(RestorePruneTest, ADirectoryThatASymlinkHasReplacedIsNotEntered) {
   Prune(nodes, {""});
   EXPECT_TRUE(Exists(outside_ + "/secret"));
   EXPECT_TRUE(Exists(target_ + "/a/link")) << "its name is the snapshot's";
+}
+
+TEST_F(RestorePruneTest, ADirectoryThatCannotBeOpenedIsTold) {
+  // Of one that the snapshot has: what else is in it stays, and that must not be silent.
+  std::filesystem::permissions(target_ + "/a", std::filesystem::perms::none);
+  const bool is_root = geteuid() == 0;
+  if (is_root && seteuid(65'534) != 0) GTEST_SKIP() << "there is no other user here";
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  once_open_ = [&] {
+    if (is_root) {
+      ASSERT_EQ(seteuid(65'534), 0);
+    }
+  };
+  Prune({Directory("a"), Directory("gone"), File("file", ""), Directory("kept")}, {""});
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  std::filesystem::permissions(target_ + "/a", std::filesystem::perms::owner_all);
+  EXPECT_TRUE(Exists(target_ + "/a/1"));
+  EXPECT_THAT(errors_, ::testing::Contains(::testing::AllOf(
+                           HasSubstr("a: "), HasSubstr("cannot open the directory"))));
 }
 
 TEST_F(RestorePruneTest, ADeepTreeGoes) {
