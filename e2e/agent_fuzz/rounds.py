@@ -144,8 +144,12 @@ class Round:
             if not run.until_stopped():
                 break
             self.count("edits while a backup was stopped")
-            self.log.append("  edited meanwhile: " + ", ".join(editor.edit(self.random.randint(1, 5))))
-            states.append(self.tree())
+            done = []
+            for _ in range(self.random.randint(1, 5)):
+                done += editor.edit(1)
+                # Of what is written twice, a reader that was not the one that was stopped may find the first.
+                states.append(self.tree())
+            self.log.append("  edited meanwhile: " + ", ".join(done))
             files.clear()
             self.fault(files, faults.stop(self.random, faults.SOURCE))
             run.go_on()
