@@ -180,6 +180,7 @@ absl::Status Client::LookupBatch(std::uint64_t epoch, std::span<const Digest> di
   index_epoch = std::max(index_epoch, index_->looked_up_epoch());
   for (const agent::IndexAnswer& answer : found) {
     kerf_lookup_answer& out = *answers++;
+    // NOLINTNEXTLINE(bugprone-invalid-enum-default-initialization): set in the next line.
     out = {};
     out.verdict = VerdictOf(answer.verdict);
     if (out.verdict == KERF_NEW) continue;

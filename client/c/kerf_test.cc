@@ -112,6 +112,7 @@ class KerfTest : public testing::Test {
   // All that is pending, at one place.
   int CommitAll() {
     std::vector<kerf_entry> entries;
+    entries.reserve(waiting_.size());
     for (const auto& [digest, length] : waiting_) {
       entries.push_back({digest.data(), kPlace, sizeof kPlace, length});
     }

@@ -359,6 +359,7 @@ absl::Status Upload::Take(agent::ChunkLane& /*lane*/, const agent::AnsweredChunk
                        DigestToHex(chunk.digest, reach_.digest_size_bytes()),
                        ", which is not its fingerprint: the server or a memory is faulty"));
   }
+  // NOLINTNEXTLINE(bugprone-invalid-enum-default-initialization): set below.
   kerf_chunk given{};
   given.struct_size = sizeof given;
   given.verdict = VerdictOf(chunk.verdict);

@@ -46,7 +46,7 @@ TEST_P(UploadSourceTest, NamesAreThoseOfTheWholeFile) {
     std::size_t position = 0;
     std::uint64_t offset = 0;
     while (std::optional<grpc::ByteBuffer> message = source.Next()) {
-      const v1::UploadRequest request = Parsed(std::move(*message));
+      const v1::UploadRequest request = Parsed(*message);
       std::uint64_t named_bytes = 0;
       for (const v1::UploadFrame& frame : request.frames()) {
         const v1::ChunkDigests& names = frame.chunk_digests();
@@ -82,7 +82,7 @@ TEST_P(UploadSourceTest, BytesAreThoseOfItsMessages) {
   for (std::size_t index = 0; index < messages.count(); ++index) {
     std::optional<grpc::ByteBuffer> message = source.Next();
     ASSERT_TRUE(message.has_value());
-    EXPECT_EQ(Parsed(std::move(*message)).SerializeAsString(),
+    EXPECT_EQ(Parsed(*message).SerializeAsString(),
               Parsed(messages.Message(index)).SerializeAsString());
   }
   EXPECT_FALSE(source.Next().has_value());

@@ -202,6 +202,7 @@ TEST_F(PlacedChunksTest, OfItsOwnPacksTheLastOnesAreRemembered) {
 
 TEST_F(PlacedChunksTest, IsAskedByManyAtOnce) {
   std::vector<SealedPack> packs;
+  packs.reserve(16);
   for (int number = 0; number < 16; ++number) {
     packs.push_back(store_.WritePack({Cat("chunk ", number), "both"}));
   }
@@ -210,6 +211,7 @@ TEST_F(PlacedChunksTest, IsAskedByManyAtOnce) {
   std::atomic<int> wrong_count = 0;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(4);
     for (unsigned thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&, thread] {
         Random random(thread);
