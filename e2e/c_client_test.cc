@@ -23,11 +23,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class CClientTest : public testing::TestWithParam<std::string> {
+class CClientTest : public testing::Test {
  protected:
   std::vector<std::string> Command(const std::string& name,
                                    const std::vector<std::string>& arguments) {
-    std::vector<std::string> command = {BuiltProgram(GetParam()), world_.address(), name};
+    std::vector<std::string> command = {BuiltProgram("client/c/scenarios"), world_.address(), name};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return command;
   }
@@ -56,12 +56,7 @@ class CClientTest : public testing::TestWithParam<std::string> {
   World world_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, CClientTest, testing::Values("client/c/scenarios"),
-                         [](const auto& info) {
-                           return info.param.ends_with("shared") ? "Shared" : "Within";
-                         });
-
-TEST_P(CClientTest, AnUploadIsKnownTheSecondTime) {
+TEST_F(CClientTest, AnUploadIsKnownTheSecondTime) {
   world_.StartServer();
   WriteText(world_ / "file", RandomText());
   for (const std::string digest : {"0", "2", "3"}) {
@@ -77,32 +72,32 @@ TEST_P(CClientTest, AnUploadIsKnownTheSecondTime) {
   }
 }
 
-TEST_P(CClientTest, SmallFilesAndThoseWithoutEnd) {
+TEST_F(CClientTest, SmallFilesAndThoseWithoutEnd) {
   world_.StartServer();
   Play("small_files", {"small"});
 }
 
-TEST_P(CClientTest, CommitsAreAskedForInTime) {
+TEST_F(CClientTest, CommitsAreAskedForInTime) {
   world_.StartServer();
   Play("pressure", {"pressure"});
 }
 
-TEST_P(CClientTest, StaleChunksAndLookups) {
+TEST_F(CClientTest, StaleChunksAndLookups) {
   world_.StartServer();
   Play("stale", {"stale"});
 }
 
-TEST_P(CClientTest, AnotherThreadCancels) {
+TEST_F(CClientTest, AnotherThreadCancels) {
   world_.StartServer();
   Play("cancel", {"cancel"});
 }
 
-TEST_P(CClientTest, ErrorsHaveCodesAndReasons) {
+TEST_F(CClientTest, ErrorsHaveCodesAndReasons) {
   world_.StartServer();
   Play("errors", {"errors"});
 }
 
-TEST_P(CClientTest, AnUploadOutlivesAServerThatIsKilled) {
+TEST_F(CClientTest, AnUploadOutlivesAServerThatIsKilled) {
   world_.StartServer();
   const auto program = world_.StartOther(Command("lost", {"killed", "20000000", world_.path()}));
   Meet("half");
@@ -113,7 +108,7 @@ TEST_P(CClientTest, AnUploadOutlivesAServerThatIsKilled) {
   EXPECT_EQ(done.exit_code, 0) << done.err;
 }
 
-TEST_P(CClientTest, AnUploadOutlivesAServerThatDrains) {
+TEST_F(CClientTest, AnUploadOutlivesAServerThatDrains) {
   world_.StartServer();
   const auto program = world_.StartOther(Command("lost", {"drained", "20000000", world_.path()}));
   Meet("half");
@@ -124,7 +119,7 @@ TEST_P(CClientTest, AnUploadOutlivesAServerThatDrains) {
   EXPECT_EQ(done.exit_code, 0) << done.err;
 }
 
-TEST_P(CClientTest, AnEpochThatRisesIsHeeded) {
+TEST_F(CClientTest, AnEpochThatRisesIsHeeded) {
   world_.StartServer({"--listen", "127.0.0.1:0"});
   const auto program = world_.StartOther(Command("epoch", {"risen", world_.path()}));
   Meet("open");
@@ -143,7 +138,7 @@ TEST_P(CClientTest, AnEpochThatRisesIsHeeded) {
   EXPECT_EQ(done.exit_code, 0) << done.err;
 }
 
-TEST_P(CClientTest, WhatKerfHasBackedUpIsKnown) {
+TEST_F(CClientTest, WhatKerfHasBackedUpIsKnown) {
   world_.StartServer();
   const nlohmann::json store = world_.KerfJson({"init"}).Only("summary");
   std::filesystem::create_directory(world_ / "data");

@@ -5,25 +5,13 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
-#include "grpcpp/impl/grpc_library.h"
-#include "grpcpp/support/proto_buffer_reader.h"
-#include "kerf/v1/chunking.pb.h"
+#include "client/lab/bench/parsed_message.h"
 
 namespace kerf::bench {
 namespace {
 
-// Buffers need gRPC, which else starts with the first channel.
-grpc::internal::GrpcLibraryInitializer initializer;
-
-v1::UploadRequest Parsed(grpc::ByteBuffer message) {
-  grpc::ProtoBufferReader reader(&message);
-  v1::UploadRequest request;
-  EXPECT_TRUE(request.ParseFromZeroCopyStream(&reader));
-  return request;
-}
-
 TEST(Messages, CarryTheFile) {
-  initializer.summon();
+  StartGrpc();
   Random random(TestSeed());
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096},
                                  std::size_t{4097}, std::size_t{100'000}}) {

@@ -6,27 +6,15 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/lab/bench/local_cut.h"
-#include "grpcpp/impl/grpc_library.h"
-#include "grpcpp/support/proto_buffer_reader.h"
-#include "kerf/v1/chunking.pb.h"
+#include "client/lab/bench/parsed_message.h"
 
 namespace kerf::bench {
 namespace {
 
-// Buffers need gRPC, which else starts with the first channel.
-grpc::internal::GrpcLibraryInitializer initializer;
-
-v1::UploadRequest Parsed(grpc::ByteBuffer message) {
-  grpc::ProtoBufferReader reader(&message);
-  v1::UploadRequest request;
-  EXPECT_TRUE(request.ParseFromZeroCopyStream(&reader));
-  return request;
-}
-
 class UploadSourceTest : public ::testing::TestWithParam<std::size_t> {
  protected:
   UploadSourceTest() : file_(GetParam()) {
-    initializer.summon();
+    StartGrpc();
     Random random(TestSeed());
     random.Fill(file_);
   }
