@@ -36,25 +36,6 @@ def _sum_of_archives(repository_ctx, libs):
 # Parts of libc: never linked statically.
 _LIBC_FLAGS = ["-lpthread", "-pthread", "-ldl", "-lm", "-lrt"]
 
-# Debian's archives of these can be linked into programs alone: they are compiled without -fPIC.
-_NOT_FOR_SHARED = ["-labsl_", "-lre2"]
-
-def _is_for_shared(flag):
-    return not [prefix for prefix in _NOT_FOR_SHARED if flag.startswith(prefix)]
-
-def _static(flags, dynamic):
-    """Links these archives, and behind them these shared libraries."""
-    return (
-        ["-Wl,-Bstatic", "-Wl,--start-group"] +
-        [flag for flag in flags if flag not in _LIBC_FLAGS] +
-        ["-Wl,--end-group", "-Wl,-Bdynamic"] + dynamic + _LIBC_FLAGS
-    )
-
-_SELECT = """select({
-        "@kerf//bazel:is_for_shared_library": %r,
-        "//conditions:default": %r,
-    })"""
-
 def _pkg_config_impl(repository_ctx):
     pkg_config = repository_ctx.which("pkg-config")
     if not pkg_config:
@@ -75,26 +56,24 @@ def _pkg_config_impl(repository_ctx):
         elif flag.startswith("-D") and flag != _LARGE_FILES and not repository_ctx.attr.header_only:
             defines.append(flag[2:])
 
-    shared_linkopts = None
     if repository_ctx.attr.header_only:
         linkopts = []
     else:
         linkopts = _unique(repository_ctx.attr.extra_libs + [flag for flag in libs if flag])
         if repository_ctx.attr.static:
-            flags = linkopts
-            sum_of_archives = [_sum_of_archives(repository_ctx, flags)]
-            linkopts = _static(flags, []) + sum_of_archives
-            shared_linkopts = _static(
-                [flag for flag in flags if _is_for_shared(flag)],
-                [flag for flag in flags if not _is_for_shared(flag)],
-            ) + sum_of_archives
+            linkopts = (
+                ["-Wl,-Bstatic", "-Wl,--start-group"] +
+                [flag for flag in linkopts if flag not in _LIBC_FLAGS] +
+                ["-Wl,--end-group", "-Wl,-Bdynamic"] + _LIBC_FLAGS +
+                [_sum_of_archives(repository_ctx, linkopts)]
+            )
 
     repository_ctx.file("BUILD.bazel", """cc_library(
     name = %r,
     hdrs = glob(%r, allow_empty = True),
     includes = %r,
     defines = %r,
-    linkopts = %s,
+    linkopts = %r,
     visibility = ["//visibility:public"],
 )
 """ % (
@@ -102,7 +81,7 @@ def _pkg_config_impl(repository_ctx):
         [directory + "/**" for directory in includes],
         includes,
         _unique(defines),
-        repr(linkopts) if shared_linkopts in (None, linkopts) else _SELECT % (shared_linkopts, linkopts),
+        linkopts,
     ), executable = False)
 
 pkg_config_repository = repository_rule(

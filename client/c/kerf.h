@@ -31,8 +31,8 @@
  * Growth: a struct that begins with `struct_size` is told so how much of it there is. The caller
  * writes its sizeof there, or uses the INIT macro; members are added behind, and 0 always means
  * what the library did before. A library that is older than the header takes a larger struct, if
- * what it does not know is 0. Structs without it never change. Nothing is removed while the soname,
- * libkerf.so.0, is the same.
+ * what it does not know is 0. Structs without it never change, and
+ * nothing is removed.
  */
 #pragma once
 
