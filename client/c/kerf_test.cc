@@ -48,9 +48,10 @@ class Said {
   kerf_error* error_ = nullptr;
 };
 
-kerf_client_options ClientOptions(const std::string& server) {
+// The options keep `server`: no temporary string may be given.
+kerf_client_options ClientOptions(const char* server) {
   kerf_client_options options = KERF_CLIENT_OPTIONS_INIT;
-  options.servers = server.c_str();
+  options.servers = server;
   options.repository = "tests";
   return options;
 }
@@ -65,7 +66,7 @@ class KerfTest : public testing::Test {
   void Connect(client::FakeServer::Script script) {
     server_ = std::make_unique<client::FakeServer>(std::move(script));
     const std::string address = server_->address();
-    kerf_client_options options = ClientOptions(address);
+    kerf_client_options options = ClientOptions(address.c_str());
     options.retry_for_ms = 1;
     ASSERT_EQ(kerf_client_open(&options, &client_, said_.error()), KERF_OK) << said_.text();
   }
@@ -382,7 +383,7 @@ TEST_F(KerfTest, WhoIsSilentIsLost) {
         return client::FakeServer::StaySilent(context);
       });
   const std::string address = server_->address();
-  kerf_client_options options = ClientOptions(address);
+  kerf_client_options options = ClientOptions(address.c_str());
   options.retry_for_ms = 1;
   options.silence_ms = 200;
   ASSERT_EQ(kerf_client_open(&options, &client_, said_.error()), KERF_OK);
