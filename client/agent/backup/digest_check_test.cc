@@ -107,8 +107,8 @@ TEST_P(DigestCheckTest, FinishWaitsForWhatAnotherThreadHashes) {
     });
     while (!begins) {
     }
-    for (volatile int spin = 0; spin < round * 20; spin = spin + 1) {
-    }
+    for (int spin = 0; spin < round * 20; ++spin)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
     EXPECT_TRUE(absl::IsDataLoss(check.Finish()));
   }
 }
