@@ -40,6 +40,13 @@ absl::StatusOr<UploadRule> ParseUploadFlags(const CutFlags& flags) {
   UploadRule rule;
   KERF_ASSIGN_OR_RETURN(rule.profile, ParseUploadProfile(flags.profile));
   KERF_ASSIGN_OR_RETURN(rule.digest, ParseDigestFlag(flags.digest));
+  // As every server would say (CRITERION_NEEDS_HINTS), before there is a store.
+  if (rule.profile.criterion.has_value() && rule.digest == DigestAlgorithm::kXxh3_128) {
+    return absl::InvalidArgumentError(
+        Cat("profile ", flags.profile,
+            " needs digests that nobody can forge, and xxh3-128 makes none: write --digest blake3 "
+            "or sha256, or leave out the '+' and what stands behind it"));
+  }
   return rule;
 }
 

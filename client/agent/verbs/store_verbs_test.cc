@@ -291,6 +291,24 @@ TEST_F(StoreVerbsTest, AFolderThatHadAStoreGetsNoNewOneInSilence) {
   EXPECT_EQ(RunJson(backup).exit_code, 5);
 }
 
+// No server would take what it cuts.
+TEST_F(StoreVerbsTest, NoStoreIsMadeWhoseProfileNeedsOtherDigests) {
+  const std::string folder = folder_.path() + "/new";
+  const Arguments init = {"init", "--store", folder, "--profile", "fastcdc-8k+ff-mt", "--digest"};
+  const auto with = [&](const std::string& digest) {
+    Arguments all = init;
+    all.push_back(digest);
+    return RunJson(all);
+  };
+  const Outcome refused = with("xxh3-128");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.message(),
+              AllOf(HasSubstr("fastcdc-8k+ff-mt"), HasSubstr("--digest blake3")));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_EQ(RunJson({"init", "--store", folder + "-exact", "--digest", "xxh3-128"}).exit_code, 0);
+  EXPECT_EQ(with("sha256").exit_code, 0);
+}
+
 TEST_F(StoreVerbsTest, ADiskThatTheMachineKnowsIsNotTakenForMountedWhenItIsNot) {
   const std::string disk = folder_.path() + "/a disk";
   std::filesystem::create_directory(disk);
