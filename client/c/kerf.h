@@ -57,10 +57,20 @@ KERF_API uint32_t kerf_abi_version(void);
 /* "0.2.0"; for logs. Never freed. */
 KERF_API const char* kerf_version(void);
 
+/* ---- Enumerations ---------------------------------------------------------------------------- */
+
+/* Each has the size of an int, and in C++, too, any value of one: a program may be older or newer
+ * than the library. */
+#ifdef __cplusplus
+#define KERF_AS_INT : int
+#else
+#define KERF_AS_INT
+#endif
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* By what is to be done about it. */
-typedef enum kerf_code {
+typedef enum kerf_code KERF_AS_INT {
   KERF_OK = 0,
   /* Later, or elsewhere: retry_for_ms have been tried already. */
   KERF_RETRYABLE = 1,
@@ -102,7 +112,7 @@ KERF_API void kerf_error_free(kerf_error* error);
 /* ---- Client ---------------------------------------------------------------------------------- */
 
 /* How chunks are fingerprinted; the same for ever in one repository. */
-typedef enum kerf_digest {
+typedef enum kerf_digest KERF_AS_INT {
   /* KERF_BLAKE3. */
   KERF_DIGEST_DEFAULT = 0,
   KERF_BLAKE3 = 1,
@@ -172,7 +182,7 @@ KERF_API void kerf_client_free(kerf_client* client);
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-typedef enum kerf_verdict {
+typedef enum kerf_verdict KERF_AS_INT {
   /* Store it, and commit where (COL-11). A verdict that the library does not know is given as this.
    */
   KERF_NEW = 1,
@@ -234,7 +244,7 @@ typedef struct kerf_recipe {
 /* ---- Upload ---------------------------------------------------------------------------------- */
 
 /* Who cuts the files and fingerprints their chunks. The cuts are the same. */
-typedef enum kerf_cut {
+typedef enum kerf_cut KERF_AS_INT {
   KERF_CUT_SERVER = 0,
   /* This process, if the server lets it: bytes of what is known stay here. */
   KERF_CUT_HERE = 1,
@@ -242,7 +252,7 @@ typedef enum kerf_cut {
   KERF_CUT_HERE_UNLESS_GPU = 2
 } kerf_cut;
 
-typedef enum kerf_notice {
+typedef enum kerf_notice KERF_AS_INT {
   /* A stream was lost and will be opened again; nothing need be done. */
   KERF_NOTICE_LOST = 1,
   KERF_NOTICE_RESUMED = 2,

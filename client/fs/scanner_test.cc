@@ -106,6 +106,9 @@ TEST_F(ScannerTest, LookingAheadFindsTheSame) {
     Scan({"tree"}, options);
     ASSERT_EQ(snapshot_.nodes.size(), before.nodes.size());
     for (std::size_t index = 0; index < before.nodes.size(); ++index) {
+      // Others may change what is beside this test's folder, and so the times of its parents.
+      EXPECT_EQ(snapshot_.nodes[index].node.path, before.nodes[index].node.path);
+      if (!IsAtOrBelow(before.nodes[index].node.path, directory_.path().substr(1))) continue;
       EXPECT_EQ(snapshot_.nodes[index].node, before.nodes[index].node);
       // The ctime of a node that has just been made is not believed yet.
       EXPECT_EQ(snapshot_.nodes[index].identity.device, before.nodes[index].identity.device);

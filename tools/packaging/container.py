@@ -43,9 +43,7 @@ class Container:
             self._nspawn = subprocess.Popen([*WORDS, f"--directory={root}", f"--machine={name}", *[f"--bind={bind}" for bind in binds]],
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
-            self._init = self._wait_for("the first process", self._find_init)
-            self._wait_for("systemd's start", lambda: self.run("systemctl", "is-system-running", check=False).stdout.strip() in
-                           ("running", "degraded"))
+            self._wait_for("systemd's start", self._is_running)
         except BaseException:
             self.close()
             raise
@@ -56,9 +54,11 @@ class Container:
     def __exit__(self, *_):
         self.close()
 
-    def _find_init(self):
+    def _is_running(self):
+        # Looked for each time: systemd-nspawn has another child first, which begins the container's first process and ends.
         found = subprocess.run(["pgrep", "--parent", str(self._nspawn.pid)], capture_output=True, text=True, check=False)
-        return found.stdout.split()[0] if found.stdout else None
+        self._init = found.stdout.split()[0] if found.stdout else None
+        return self._init and self.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded")
 
     def _wait_for(self, what, condition):
         until = time.monotonic() + BOOT_TIMEOUT_S
@@ -82,6 +82,7 @@ class Container:
     def close(self):
         """Its first process takes all others along: a halt would take systemd some seconds, and nothing is to be kept."""
         if self._nspawn.poll() is None:
-            os.kill(int(self._init) if self._init else self._nspawn.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(self._init) if self._init else self._nspawn.pid, signal.SIGKILL)
         self._nspawn.wait(COMMAND_TIMEOUT_S)
         _remove_groups()
