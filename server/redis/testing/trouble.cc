@@ -65,7 +65,7 @@ void Trouble::MakeUntilEnd() {
     if (masters.empty()) return;
     {
       const std::lock_guard lock(mutex_);
-      if (is_over_) return;
+      if (is_over_ && count_.load() > 0) return;
     }
     MakeOne(masters);
     ++count_;

@@ -17,9 +17,9 @@
 
 namespace kerf {
 
-// One thing at a time: the next begins when all nodes are well. Fails the test if they do not
-// become so. The test's own thread or one of its own makes it, not both at once; nobody else uses
-// `redis`' verbs meanwhile.
+// One thing at a time, and one at least: the next begins when all nodes are well. Fails the test if
+// they do not become so. The test's own thread or one of its own makes it, not both at once; nobody
+// else uses `redis`' verbs meanwhile.
 class Trouble {
  public:
   // A key whose slot may be moved.
