@@ -18,6 +18,9 @@ import (
 
 const patience = 45 * time.Second
 
+// Those with mutants.
+var packages = []string{".", "folderstore"}
+
 // A mutant has, in the place of a piece of the source that is there once, another one: in it $ is whether this mutant is
 // played, and @ the piece itself.
 type mutant struct {
@@ -62,7 +65,7 @@ func run(wanted []string) error {
 	}
 	defer os.RemoveAll(folder)
 	programs := map[string]string{}
-	for _, pack := range []string{".", "folderstore"} {
+	for _, pack := range packages {
 		if programs[pack], err = compile(folder, pack); err != nil {
 			return err
 		}
@@ -99,27 +102,36 @@ func isWanted(rule string, wanted []string) bool {
 	return len(wanted) == 0
 }
 
-// compile makes the tests of a package with all mutants of it.
-func compile(folder, pack string) (string, error) {
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
+// withMutants: the sources of a package that have any, with all of them; root is where client/go is.
+func withMutants(root, pack string) (map[string]string, error) {
 	texts := map[string]string{}
 	for number, mutant := range mutants {
 		if filepath.Dir(mutant.file) != pack {
 			continue
 		}
 		if texts[mutant.file] == "" {
-			body, err := os.ReadFile(mutant.file)
+			body, err := os.ReadFile(filepath.Join(root, mutant.file))
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			texts[mutant.file] = string(body)
 		}
 		text := texts[mutant.file]
 		if count := strings.Count(text, mutant.there); count != 1 {
-			return "", fmt.Errorf("%s: %q is in %s %d times", mutant.rule, mutant.there, mutant.file, count)
+			return nil, fmt.Errorf("%s: %q is in %s %d times", mutant.rule, mutant.there, mutant.file, count)
 		}
 		instead := strings.NewReplacer("$", "(playedMutant == "+strconv.Itoa(number)+")", "@", mutant.there).Replace(mutant.instead)
 		texts[mutant.file] = strings.Replace(text, mutant.there, instead, 1)
+	}
+	return texts, nil
+}
+
+// compile makes the tests of a package with all mutants of it.
+func compile(folder, pack string) (string, error) {
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	texts, err := withMutants(".", pack)
+	if err != nil {
+		return "", err
 	}
 	name := map[string]string{".": "kerf"}[pack]
 	if name == "" {

@@ -3,6 +3,7 @@
 A mutant is the package with one piece of its text replaced. KERF_MUTANTS=COL-10,... plays those alone.
 """
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -119,7 +120,7 @@ MUTANTS = [
      "snapshot_test.SnapshotTest.test_col_81_the_next_stream_begins_with_the_epoch"),
     ("PRO-92 what is announced", "lane.py", ", features=FEATURES", "",
      "upload_test.UploadTest.test_open_says_what_the_documents_ask_for"),
-    ("COL-29 the long way", "keeper.py", "gone = [digest for digest in sorted(wanted) if self.find(view, digest) is None]",
+    ("COL-29 the long way", "keeper.py", "gone = [digest for digest in sorted(wanted) if self.find(view, digest, wanted[digest]) is None]",
      "gone = []", "snapshot_test.SnapshotTest.test_col_29_a_plan_now_a_plan_then_or_another_epoch_is_the_long_way"),
     ("COL-30 withdrawn", "client.py", "                        store.withdraw(name)\n", "                        pass\n",
      "snapshot_test.SnapshotTest.test_col_29_a_plan_now_a_plan_then_or_another_epoch_is_the_long_way"),
@@ -250,6 +251,31 @@ MUTANTS = [
     ("ROUTE avoided until a chunk is answered", "routing.py", "        self._avoided.clear()\n", "",
      "retry_test.LostStreamsTest.test_workers_that_a_client_avoids"),
 ]
+
+
+class TableTest(unittest.TestCase):
+    """Quick: run with the other tests, so that a change of the client takes its mutants along."""
+
+    def test_each_text_is_there_once(self):
+        for rule, file, there, instead, _ in MUTANTS:
+            with self.subTest(rule):
+                self.assertEqual((PACKAGE / file).read_text(encoding="utf-8").count(there), 1, f"'{there}' in {file}")
+                self.assertNotEqual(there, instead)
+
+    def test_each_names_a_test(self):
+        for rule, *_, test in MUTANTS:
+            with self.subTest(rule):
+                found = unittest.TestLoader().loadTestsFromName(test)
+                self.assertGreater(found.countTestCases(), 0, test)
+                self.assertNotIn("_FailedTest", str(found), test)
+
+    def test_each_has_a_name_of_its_own(self):
+        names = [rule for rule, *_ in MUTANTS]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_what_the_kit_cannot_see_is_a_mutant(self):
+        unseen = importlib.import_module("mutants").UNSEEN
+        self.assertLessEqual(set(unseen), {rule for rule, *_ in MUTANTS})
 
 
 class MutantsTest(unittest.TestCase):
