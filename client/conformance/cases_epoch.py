@@ -3,6 +3,7 @@
 from case import case
 from cases_upload import upload
 from fake import kill
+from kerf.v1 import chunking_pb2 as pb
 from world import (CHUNK_BYTES, Failed, Refusal, collection, content, expect, plan_of, refused, sealed, whole_collection,
                    with_another_digest)
 
@@ -229,6 +230,95 @@ def damaged(world):
     for bad in (with_another_digest(body, recipe.digests[0]), b"", sealed({"version": 2, "files": []})):
         with refused(None, "CLI-29: a snapshot that is damaged"):
             client.decode(bad)
+
+
+def is_looked_up(world, client, recipe, says):
+    """A chunk of it is gone, and the store's epoch and plan are as they were."""
+    world.store.remove(recipe.digests[2])
+    with refused("chunks_lost retryable", says):
+        client.snapshot("monday", recipe)
+    expect(not world.store.snapshots and not world.store.pending, f"COL-30: {says}: what is lost became a snapshot, or stayed pending")
+
+
+def says_in_committed(world, epoch, *, most):
+    """Some of its Commits are told a later epoch and are taken all the same, as while a raise goes from one part of an index to the
+    next (COL-82). What comes behind is 0, which says nothing (PRO-90)."""
+    count = 0
+
+    def change(committed):
+        nonlocal count
+        count += 1
+        return pb.Committed(entry_count=committed.entry_count, index_epoch=epoch if count <= most else 0)
+
+    world.fake.change_committed = change
+    world.fake.change_done = lambda done: pb.FileDone(file_number=done.file_number, size_bytes=done.size_bytes)
+
+
+@case(88, "an index that says a later epoch: each chunk is looked up, though the store's epoch is read as it was, and nobody takes "
+      "that number for the store's", "COL-81 CLI-37 COL-4 PRO-28 PRO-90", "store snapshot")
+def overtaken(world):
+    client = world.client()
+    upload(world, SHORT, client)
+    # Nothing of it is new, so that no Commit is refused.
+    world.fake.index.epoch = 3
+    again = upload(world, SHORT, client)
+    is_looked_up(world, client, again, "COL-81: FileDone has said a later epoch")
+    expect({opened.store_epoch for opened in world.fake.opens} == {1}, "COL-81: the index's epoch was taken for the store's")
+    expect(not world.events("advance", "raise"), "COL-81: an agent has raised an epoch")
+
+
+@case(89, "so does one that says it in Committed alone", "COL-81 CLI-37 PRO-90", "store snapshot")
+def overtaken_by_a_commit(world):
+    client = world.client()
+    says_in_committed(world, 3, most=99)
+    is_looked_up(world, client, upload(world, SHORT, client), "COL-81: Committed has said a later epoch")
+
+
+@case(90, "what a stream was told counts, though it was lost, and the next one is told nothing", "CLI-37 COL-81", "store snapshot")
+def overtaken_and_lost(world):
+    client = small_messages(world)
+    says_in_committed(world, 3, most=1)
+    world.fake.faults = {("commit", 2): kill}
+    is_looked_up(world, client, upload(world, DATA, client), "CLI-37: a stream of the file was told a later epoch")
+
+
+@case(91, "behind such an answer the next upload begins with the epoch and the plan", "COL-81 CLI-37 COL-2", "store snapshot",
+      is_advice=True)
+def begins_with_the_epoch(world):
+    client = world.client()
+    upload(world, SHORT, client)
+    world.store.current_epoch = world.fake.index.epoch = 3
+    del world.log[:]
+    upload(world, SHORT, client)
+    upload(world, SHORT, client)
+    seen = world.events("epoch", "plan", "open")
+    expect(seen[-3:] == ["epoch", "plan", "open 3"], f"COL-81: the next upload begins with COL-2, in the epoch that it finds; here: {seen}")
+
+
+@case(92, "a server that says no epoch, as 0.1.0 does, is no reason for anything", "COL-81 PRO-90 PRO-92", "store snapshot")
+def says_nothing(world):
+    client = world.client()
+    world.fake.tells_epoch = False
+    upload(world, SHORT, client)
+    world.fake.index.epoch = 3
+    client.snapshot("monday", upload(world, SHORT, client))
+    world.restores("monday", SHORT)
+
+
+@case(93, "who looks up what an index has overtaken announces it, and no feature that only servers have", "PRO-92 CLI-38",
+      "store snapshot")
+def announces(world):
+    upload(world, SHORT)
+    for opened in world.fake.opens:
+        said = set(opened.features)
+        expect("index-epoch" in said, "CLI-38: index-epoch is not announced")
+        expect(not said & {"unknown-frames", "chunk-digests"}, f"CLI-38: features of servers are announced: {sorted(said)}")
+
+
+@case(94, "what has been cut short is lost", "CLI-36 COL-29", "store snapshot lengths", is_advice=True)
+def cut_short(world):
+    lost(world, lambda recipe: (setattr(world.store, "current_epoch", 3), world.store.cut_short(recipe.digests[2], CHUNK_BYTES - 1)),
+         "CLI-36: a chunk that has been cut short")
 
 
 def back_up(world, client, name, data):

@@ -274,6 +274,20 @@ def window(world):
         world.fake.chunk_bytes = CHUNK_BYTES
 
 
+@case(24, "a place where a chunk has been cut short, or is empty, does not count", "CLI-36 COL-10", "store lengths", is_advice=True)
+def cut_short(world):
+    client = world.client()
+    data = content(6 * CHUNK_BYTES)
+    recipe = upload(world, data, client)
+    for verdict in (DUPLICATE, UNVERIFIED, NEW):
+        world.fake.verdict = lambda _digest, _verdict, told=verdict: told
+        del world.fake.commits[:], world.fake.late_commits[:]
+        rotten = {*world.store.cut_short(recipe.digests[1], CHUNK_BYTES - 1), *world.store.cut_short(recipe.digests[4], 0)}
+        upload(world, data, client)
+        told = {locator for _, _, locator in world.fake.commits + world.fake.late_commits}
+        expect(not told & rotten, "CLI-36: a place was committed where the chunk is cut short")
+
+
 @case(21, "a source that is cut off is no end of a file", "CLI-30 CLI-31", "reader")
 def cut_off(world):
     client = world.client()

@@ -6,6 +6,7 @@ It also judges its client: what docs/spec forbids is a line in `violations`.
 import concurrent.futures
 import hashlib
 import pathlib
+import re
 import tempfile
 import threading
 import time
@@ -21,6 +22,8 @@ from kerf.v1 import chunking_pb2 as pb, index_pb2, routing_pb2
 
 MAX_FRAME_BYTES = 448 * 1024
 CHUNK_BYTES = 1024
+MOST_FEATURES = 64
+FEATURE = re.compile(r"[a-z0-9-]{1,64}")
 
 
 class Abort(Exception):
@@ -72,8 +75,6 @@ class Fake:
 
     def __init__(self, log=None, address=None, *, chunk_bytes=CHUNK_BYTES, worker="fake-worker"):
         self.worker = worker
-        # One of 0.1.0 does not.
-        self.tells_epoch = True
         self.chunk_bytes = chunk_bytes
         self.is_closed = False
         self.lock = threading.RLock()
@@ -108,6 +109,9 @@ class Fake:
         self.verdict = lambda digest, verdict: verdict
         self.change = lambda chunk: chunk
         self.change_done = lambda done: done
+        self.change_committed = lambda committed: committed
+        # One of 0.1.0 does not.
+        self.tells_epoch = True
         self.is_durable = lambda digest, locator: True
         self.most_unanswered_bytes = 0
         # What Locate says: an address; None: this server has no such service.
@@ -308,10 +312,13 @@ class _Stream:
     def _on_open(self, frame):
         self.fake.log.append(f"open {frame.store_epoch}")
         self.fake.opens.append(frame)
+        if len(frame.features) > MOST_FEATURES or not all(FEATURE.fullmatch(name) for name in frame.features):
+            self.fake.violation(f"PRO-92: BAD_FIELD: features {list(frame.features)}")
         self.fake.event("open", self)
         self.open = frame
         profile = f"fixed:size={self.fake.chunk_bytes}"
-        self._answer(opened=pb.Opened(session_id="1", limits=self.fake.limits, worker=self.fake.worker, profile=profile))
+        self._answer(opened=pb.Opened(session_id="1", limits=self.fake.limits, worker=self.fake.worker, profile=profile,
+                                      features=["index-epoch"] if self.fake.tells_epoch else []))
         self.fake.event("opened", self)
 
     def _on_file_begin(self, frame):
@@ -393,7 +400,7 @@ class _Stream:
         for entry in frame.entries:
             self.pending.pop(entry.digest, None)
             self.stale_uncommitted.discard(entry.digest)
-        self._answer(committed=pb.Committed(entry_count=count, index_epoch=self.fake.told_epoch()))
+        self._answer(committed=fake.change_committed(pb.Committed(entry_count=count, index_epoch=fake.told_epoch())))
         self._resolve()
 
     def _on_report_stale(self, frame):

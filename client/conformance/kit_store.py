@@ -47,9 +47,10 @@ class KitStore:
         self.volatile[locator] = (digest, bytes(data))
         return locator
 
-    def has(self, digest):
+    def has(self, digest, length=None):
+        """With a length: the places that have so many bytes."""
         self._event("has")
-        return [locator for locator, (other, _) in self.content.items() if other == digest]
+        return [locator for locator, (other, data) in self.content.items() if other == digest and length in (None, len(data))]
 
     def sync(self):
         self._event("sync")
@@ -131,6 +132,13 @@ class KitStore:
         """As a collection does."""
         for locator in [locator for locator, (digest, _) in self.content.items() if digest in digests]:
             del self.content[locator]
+
+    def cut_short(self, digest, left):
+        """As a power cut, or a full disk, does: `left` bytes are there. The places."""
+        places = [locator for locator, (other, _) in self.content.items() if other == digest]
+        for locator in places:
+            self.content[locator] = (digest, self.content[locator][1][:left])
+        return places
 
     def is_durable(self, digest, locator):
         return self.content.get(locator, (None,))[0] == digest and locator not in self.names_at_risk

@@ -132,7 +132,7 @@ class Client:
 
     @staticmethod
     def _has(store, ask):
-        return {"locators": [locator.hex() for locator in store.has(bytes.fromhex(ask["digest"]))]}
+        return {"locators": [locator.hex() for locator in store.has(bytes.fromhex(ask["digest"]), ask.get("length"))]}
 
     @staticmethod
     def _sync(store, _):
@@ -284,6 +284,10 @@ class World:
 
     # What has to be so.
 
+    def sound(self):
+        """The chunks that can be read from the store, and their bytes."""
+        return {digest: data for digest, data in self.store.content.values() if sha256(data) == digest}
+
     def is_whole(self, client, recipe, data):
         """The recipe is the file, and all of it is durable in the store."""
         if recipe.size != len(data):
@@ -293,12 +297,12 @@ class World:
                 raise Failed("COL-10: what is restored is not the file")
             return
         offset = 0
-        here = {digest for digest, _ in self.store.content.values()}
+        here = self.sound()
         for digest, length in recipe.chunks:
             if length < 1 or sha256(data[offset:offset + length]) != digest:
                 raise Failed(f"COL-10: the chunk of a recipe at {offset} is not the file's")
             if digest not in here:
-                raise Failed(f"COL-19: a recipe was given out, and its chunk at {offset} is not durable in the store")
+                raise Failed(f"COL-19: a recipe was given out, and its chunk at {offset} is not durable in the store, whole")
             offset += length
         if offset != len(data):
             raise Failed(f"COL-10: the chunks of a recipe are {offset} bytes of {len(data)}")
@@ -316,7 +320,7 @@ class World:
         body = self.store.snapshots.get(name)
         if body is None:
             raise Failed(f"COL-32: {name} is no snapshot, and the client has said so")
-        here = dict(self.store.content.values())
+        here = self.sound()
         found = []
         for digest in digests_of(body):
             if digest not in here:

@@ -235,7 +235,7 @@ func errorOf(err error) object {
 
 func main() {
 	say(object{"client": "kerf-go", "protocol": 1,
-		"can": []string{"reader", "store", "snapshot", "collect", "silence_s", "commit_bytes", "window_bytes", "direct"}})
+		"can": []string{"reader", "store", "lengths", "snapshot", "collect", "silence_s", "commit_bytes", "window_bytes", "direct"}})
 	made := &driver{in: bufio.NewReader(os.Stdin)}
 	for {
 		heard, err := made.hear()

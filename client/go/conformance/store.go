@@ -20,7 +20,15 @@ func (s *plainStore) Put(digest, data []byte) ([]byte, error) {
 }
 
 func (s *plainStore) Has(digest []byte) ([][]byte, error) {
-	answer, err := s.driver.ask("has", object{"digest": hex.EncodeToString(digest)})
+	return s.has(object{"digest": hex.EncodeToString(digest)})
+}
+
+func (s *plainStore) HasOfLength(digest []byte, length int) ([][]byte, error) {
+	return s.has(object{"digest": hex.EncodeToString(digest), "length": length})
+}
+
+func (s *plainStore) has(arguments object) ([][]byte, error) {
+	answer, err := s.driver.ask("has", arguments)
 	if err != nil {
 		return nil, err
 	}

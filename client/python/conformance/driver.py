@@ -56,6 +56,9 @@ class PlainStore:
     def has(self, digest):
         return [bytes.fromhex(locator) for locator in ask("has", digest=digest.hex())["locators"]]
 
+    def has_of_length(self, digest, length):
+        return [bytes.fromhex(locator) for locator in ask("has", digest=digest.hex(), length=length)["locators"]]
+
     def sync(self):
         ask("sync")
 
@@ -162,7 +165,7 @@ def error_of(error):
 
 def main():
     say({"client": f"kerf-python/{kerf.__version__}", "protocol": 1,
-         "can": ["reader", "store", "snapshot", "collect", "silence_s", "commit_bytes", "window_bytes", "direct"]})
+         "can": ["reader", "store", "lengths", "snapshot", "collect", "silence_s", "commit_bytes", "window_bytes", "direct"]})
     driver = Driver()
     while line := sys.stdin.readline():
         told = json.loads(line)
