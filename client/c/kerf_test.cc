@@ -68,6 +68,7 @@ class KerfTest : public testing::Test {
     const std::string address = server_->address();
     kerf_client_options options = ClientOptions(address.c_str());
     options.retry_for_ms = 1;
+    kerf_client_free(std::exchange(client_, nullptr));
     ASSERT_EQ(kerf_client_open(&options, &client_, said_.error()), KERF_OK) << said_.text();
   }
 
