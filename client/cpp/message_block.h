@@ -6,25 +6,19 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <span>
 #include <vector>
 
-namespace kerf::client {
+#include "base/page_bytes.h"
 
-// Where the bytes of a block begin: at a page. A read of a file copies page after page, which takes
-// AMD's Zen 4 two and a half times as long where it writes 1 to 31 bytes further behind the
-// beginning of a page than it reads: malloc puts large blocks at 16 (docs/adr/0023-local-cut.md).
-inline constexpr std::size_t kBlockAlignmentBytes = 4096;
+namespace kerf::client {
 
 // One message under construction, then in flight. It is shared by the transport, which sends from
 // it, and by the agent, which keeps it until the chunks in it have been answered.
 class MessageBlock {
  public:
   explicit MessageBlock(std::size_t capacity_bytes)
-      : bytes_(static_cast<std::uint8_t*>(
-            ::operator new[](capacity_bytes, std::align_val_t{kBlockAlignmentBytes}))),
-        capacity_bytes_(capacity_bytes) {}
+      : bytes_(NewPageBytes(capacity_bytes)), capacity_bytes_(capacity_bytes) {}
 
   std::uint8_t* data() { return bytes_.get(); }
   const std::uint8_t* data() const { return bytes_.get(); }
@@ -36,13 +30,7 @@ class MessageBlock {
   void Clear() { size_bytes_ = 0; }
 
  private:
-  struct Delete {
-    void operator()(std::uint8_t* bytes) const {
-      ::operator delete[](bytes, std::align_val_t{kBlockAlignmentBytes});
-    }
-  };
-
-  std::unique_ptr<std::uint8_t[], Delete> bytes_;
+  PageBytes bytes_;
   std::size_t capacity_bytes_;
   std::size_t size_bytes_ = 0;
 };

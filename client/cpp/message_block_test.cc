@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/page_bytes.h"
+
 namespace kerf::client {
 namespace {
 
@@ -18,8 +20,7 @@ TEST(MessageBlockTest, BeginsAtAPage) {
     std::vector<BlockRef> blocks;
     for (std::size_t index = 0; index < kBlocks; ++index) {
       const BlockRef block = blocks.emplace_back(pool.Acquire());
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data()) % kBlockAlignmentBytes, 0u)
-          << block_bytes;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data()) % kPageBytes, 0u) << block_bytes;
       EXPECT_EQ(block->free_bytes(), block_bytes);
     }
     EXPECT_EQ(pool.TryAcquire(), nullptr);

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <span>
 #include <utility>
 
+#include "base/page_bytes.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/fs/content_sum.h"
@@ -29,7 +31,7 @@ absl::Status NotAsWritten(const WaitingFile& file, std::string_view what) {
 }
 
 // Adds the bytes of the extent to the sum.
-absl::Status AddExtent(const WaitingFile& file, Extent extent, std::vector<std::uint8_t>& buffer,
+absl::Status AddExtent(const WaitingFile& file, Extent extent, std::span<std::uint8_t> buffer,
                        ContentSum& sum) {
   while (extent.length_bytes > 0) {
     const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), extent.length_bytes);
@@ -38,7 +40,7 @@ absl::Status AddExtent(const WaitingFile& file, Extent extent, std::vector<std::
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return OsError(errno, "cannot read back", Shown(file));
     if (count == 0) return NotAsWritten(file, "it ends before");
-    sum.Add(std::span(buffer).first(static_cast<std::size_t>(count)));
+    sum.Add(buffer.first(static_cast<std::size_t>(count)));
     extent.offset += static_cast<std::uint64_t>(count);
     extent.length_bytes -= static_cast<std::uint64_t>(count);
   }
@@ -142,7 +144,7 @@ absl::Status Settler::Verify(const WaitingFile& file) const {
   if (static_cast<std::uint64_t>(status.st_size) != file.node.size_bytes) {
     return NotAsWritten(file, "its size is another one");
   }
-  std::vector<std::uint8_t> buffer(std::min<std::uint64_t>(kReadBytes, file.node.size_bytes));
+  PageVector buffer(std::min<std::uint64_t>(kReadBytes, file.node.size_bytes));
   ContentSum sum;
   const Extent whole{0, file.node.size_bytes};
   const std::span<const Extent> extents =

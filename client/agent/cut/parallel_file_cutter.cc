@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
+#include "base/page_bytes.h"
 #include "base/status.h"
 #include "base/threads.h"
 #include "kernels/parallel_cut.h"
@@ -41,10 +42,10 @@ absl::StatusOr<std::size_t> ReadFully(int fd, std::span<std::uint8_t> room) {
 class Window {
  public:
   Window(std::size_t carry_bytes, std::size_t window_bytes)
-      : carry_bytes_(carry_bytes),
+      // Files are read to a page.
+      : carry_bytes_(RoundUpToPages(carry_bytes)),
         window_bytes_(window_bytes),
-        // Not set to zeros: it is written before it is read.
-        bytes_(new std::uint8_t[carry_bytes + window_bytes]) {}
+        bytes_(NewPageBytes(carry_bytes_ + window_bytes)) {}
 
   std::span<std::uint8_t> room() { return {bytes_.get() + carry_bytes_, window_bytes_}; }
 
@@ -59,7 +60,7 @@ class Window {
  private:
   std::size_t carry_bytes_;
   std::size_t window_bytes_;
-  std::unique_ptr<std::uint8_t[]> bytes_;
+  PageBytes bytes_;
 };
 
 void HashAll(DigestAlgorithm algorithm, std::size_t thread_count, Bytes window,

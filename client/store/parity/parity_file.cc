@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/little_endian.h"
+#include "base/page_bytes.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
@@ -143,7 +144,7 @@ absl::Status ParityFile::CheckFits(const std::string& pack_path) const {
   if (fstat(pack.get(), &info) != 0) return ErrnoStatus(errno, pack_path);
   const std::uint64_t pack_bytes = head_.shape.pack_bytes;
   if (static_cast<std::uint64_t>(info.st_size) != pack_bytes) return other;
-  std::vector<std::uint8_t> piece(kDigestPieceBytes);
+  PageVector piece(kDigestPieceBytes);
   for (std::uint64_t at = 0; at < pack_bytes; at += kDigestPieceBytes) {
     const std::uint64_t size_bytes = std::min<std::uint64_t>(kDigestPieceBytes, pack_bytes - at);
     std::fill(piece.begin(), piece.end(), std::uint8_t{0});

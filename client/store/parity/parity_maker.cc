@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/little_endian.h"
+#include "base/page_bytes.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -67,7 +68,7 @@ class ParityMaker {
   // In the order of the file, so that a disk need not seek.
   absl::Status ReadAll() {
     PackDigest digest;
-    std::vector<std::uint8_t> piece(kDigestPieceBytes);
+    PageVector piece(kDigestPieceBytes);
     for (std::uint64_t at = 0; at < shape_.pack_bytes; at += kDigestPieceBytes) {
       KERF_RETURN_IF_ERROR(CheckGoesOn());
       const std::uint64_t size_bytes =
@@ -170,7 +171,7 @@ class ParityMaker {
   // The table's rows.
   std::vector<std::uint64_t> sums_;
   // Of the groups that are encoded; the same memory for all.
-  std::vector<std::uint8_t> strip_;
+  PageVector strip_;
 };
 
 absl::Status Publish(const std::string& temporary, const std::string& path) {
