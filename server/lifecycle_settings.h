@@ -12,6 +12,8 @@ namespace kerf {
 struct LifecycleSettings {
   // Empty: none.
   std::string ready_file;
+  // kerfd serves while somebody holds a lock on it. Empty: until it is told to stop.
+  std::string while_locked;
   std::chrono::milliseconds drain = limits::kDrain;
 };
 

@@ -24,6 +24,7 @@
 #include "server/edge/server.h"
 #include "server/lifecycle.h"
 #include "server/listener/grpc_listener.h"
+#include "server/lock_watch.h"
 #include "server/logging/library_log_lines.h"
 #include "server/logging/logging.h"
 #include "server/metrics/port.h"
@@ -199,9 +200,20 @@ std::vector<ReloadedFiles> FollowedFiles(const OpenedTls& tls, access::AccessSou
   return files;
 }
 
+// Null: no lock says how long it serves.
+absl::StatusOr<std::unique_ptr<LockWatch>> WatchLock(const std::string& path) {
+  if (path.empty()) return nullptr;
+  return LockWatch::Start(path, [] {
+    Log(LogLevel::kInfo, "nobody holds the lock of --while-locked any more");
+    kill(getpid(), SIGTERM);
+  });
+}
+
 absl::Status Serve(const Settings& settings) {
   // Before there are other threads that take signals.
   Supervision supervision{.manager = ServiceManager(ReadServiceManagerOptions(environ))};
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<LockWatch> lock_watch,
+                        WatchLock(settings.lifecycle.while_locked));
   KERF_ASSIGN_OR_RETURN(OpenedTls tls, OpenTls(settings.tls, settings.metrics.client_ca));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
                         OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));

@@ -42,7 +42,7 @@ constexpr std::string_view kOrder[] = {
     "data-dir", "redis", "redis-user", "redis-password-file", "redis-tls-ca", "redis-tls-name",
     "redis-replicas", "redis-expected-chunks", "redis-layout", "hint-memory", "hint-sizes",
     "hint-disk", "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
-    "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
+    "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file", "while-locked",
     // For whom.
     "repositories",
     // To watch it.
