@@ -6,6 +6,7 @@
 #include "base/small_file.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/cli/server_choice.h"
 #include "client/cli/server_user.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/tls_check.h"
@@ -56,7 +57,21 @@ void AddStoreOption(const Verb& verb, std::string& store) {
       .Required();
 }
 
-void AddServerOption(const Verb& verb, ServerFlags& flags, const std::string& description) {
+void AddServerOption(const Verb& verb, ServerFlags& flags) {
+  verb.AddOption("--server", flags.address,
+                 Cat(kAnyServer,
+                     "; own: one that kerf starts for itself, and ends. If it is left "
+                     "out: ",
+                     client::kDefaultServer,
+                     " where root, a service or you listen there, "
+                     "else own"))
+      .Environment("KERF_SERVER")
+      .Check(RefuseEmpty)
+      .Type("ADDR");
+  AddTlsOptions(verb, flags);
+}
+
+void AddPresentServerOption(const Verb& verb, ServerFlags& flags, const std::string& description) {
   flags.address = std::string(client::kDefaultServer);
   verb.AddOption("--server", flags.address, description)
       .Environment("KERF_SERVER")
@@ -126,7 +141,21 @@ absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFla
     }
     tls = tls.WithToken(std::move(token), server_user);
   }
-  return client::ServerAddress{flags.address, std::move(tls)};
+  std::string address = flags.address;
+  if (address.empty() && (tls.is_tls() || tls.token() != nullptr)) {
+    // Who proves who he is means a server that asks for it.
+    address = std::string(client::kDefaultServer);
+  }
+  if (address.empty()) {
+    KERF_ASSIGN_OR_RETURN(address, ChooseServer(context));
+  } else if (address == kOwnServer) {
+    KERF_ASSIGN_OR_RETURN(address, ChooseOwnKerfd(context));
+  }
+  return client::ServerAddress{std::move(address), std::move(tls)};
+}
+
+absl::Status StartOwnKerfd(Context& context) {
+  return context.own_kerfd == nullptr ? absl::OkStatus() : context.own_kerfd->Start();
 }
 
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,
@@ -145,6 +174,11 @@ ExitCode FailWithServer(Context& context, const absl::Status& met,
   const std::string_view failure = ConnectionFailure(status);
   if (failure.empty()) return FailWith(context, status);
   const std::string& server = address.text;
+  if (context.own_kerfd != nullptr) {
+    return FailWith(context,
+                    absl::UnavailableError(Cat("the kerfd of kerf's own does not answer (", failure,
+                                               "): see its log, ", context.own_kerfd->log_path())));
+  }
   if (server.find(',') != std::string_view::npos) {
     return FailWith(context,
                     absl::UnavailableError(Cat("no kerfd answers at any of ", server,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/reporter.h"
 #include "client/cpp/server_address.h"
+#include "client/own_kerfd/own_kerfd.h"
 
 namespace kerf::agent {
 
@@ -26,6 +28,8 @@ struct Context {
   // Something that every verb of its kind does beside its own work could not be done, and was
   // warned of: what would end with kOk ends with kPartial.
   bool is_partial = false;
+  // Null: ServerOf has chosen another server, or was not asked.
+  std::unique_ptr<OwnKerfd> own_kerfd = nullptr;
 };
 
 // For the check of an argument that names something: "" is what a script's unset variable gives,
@@ -40,7 +44,7 @@ inline constexpr char kAnyServer[] =
 
 // As the user said it.
 struct ServerFlags {
-  // Empty: none, for verbs that can do without one.
+  // Empty: none was named.
   std::string address;
   TlsFiles tls;
   std::string tls_name;
@@ -50,15 +54,24 @@ struct ServerFlags {
   // nobody's.
   std::string server_user;
 };
-void AddServerOption(const Verb& verb, ServerFlags& flags,
-                     const std::string& description = kAnyServer);
+// For verbs that need a server: one is found, or started, where none is named.
+void AddServerOption(const Verb& verb, ServerFlags& flags);
+// For verbs that ask of servers: where none is named, of the default one.
+void AddPresentServerOption(const Verb& verb, ServerFlags& flags,
+                            const std::string& description = kAnyServer);
 // Those of TLS alone, for a verb whose --server is not as that of others.
 void AddTlsOptions(const Verb& verb, ServerFlags& flags);
 
 // What the flags mean: over TLS if they name a CA or a certificate. The files are read; what
 // is wrong with one, or with the flags together, is for FailUsage. Warns of secrets that every user
-// can read.
+// can read. Where no server is named it is the default one, or a kerfd of kerf's own, which has to
+// be started then (StartOwnKerfd).
 absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFlags& flags);
+
+// Starts the kerfd of kerf's own if ServerOf has chosen it, and does nothing else. To be called
+// once all arguments are known to be good, before the server is asked anything. Errors are those of
+// OwnKerfd::Start.
+absl::Status StartOwnKerfd(Context& context);
 
 // Verb::AddVerb, of `kerf` itself.
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,

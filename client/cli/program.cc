@@ -102,6 +102,8 @@ int RunProgram(const ProgramOptions& program, int argc, char** argv,
       if (!IsSaidByKerf(said)) reporter.Library(said);
     });
     code = line.run()();
+    // It is ended, or left to others, while there is somebody to hear of it.
+    context.own_kerfd.reset();
   }
   if (code == static_cast<int>(ExitCode::kOk) && context.is_partial) {
     code = static_cast<int>(ExitCode::kPartial);

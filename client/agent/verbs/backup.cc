@@ -38,6 +38,8 @@ namespace kerf::agent {
 namespace {
 
 constexpr char kExamples[] =
+    "  kerf backup ~/documents --store /backup\n"
+    "      with a kerfd of its own, unless one serves this machine\n"
     "  kerf backup ~/documents --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
     "  kerf backup /srv --store /backup --server fronts.example:7461 --direct\n"
@@ -139,10 +141,10 @@ absl::Status AddSources(const BackupFlags& flags, BackupOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
+absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags, const std::string& server) {
   BackupOptions options;
   KERF_RETURN_IF_ERROR(AddSources(flags, options));
-  KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(flags.server.address));
+  KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(server));
   KERF_ASSIGN_OR_RETURN(options.retry.time, flags.retry_for.Parse());
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));
@@ -341,11 +343,13 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (!rule.ok()) return FailUsage(context, rule.status());
   const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
-  absl::StatusOr<BackupOptions> options = MakeOptions(flags);
+  absl::StatusOr<BackupOptions> options = MakeOptions(flags, server->text);
   if (!options.ok()) return FailUsage(context, options.status());
   options->tls = server->tls;
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
+  const absl::Status started = StartOwnKerfd(context);
+  if (!started.ok()) return FailWith(context, started);
   bool is_new = false;
   if (const auto refused = RefuseNewStore(context, *server, *store_path, *rule, is_new)) {
     return *refused;
@@ -396,7 +400,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (client::IsTlsTrouble(result->detour)) reporter.Warning("--direct", result->detour);
   const bool is_index_behind =
       IsIndexBehind(result->index_warning, **store, result->snapshot.store_epoch());
-  if (is_index_behind) WarnOfIndex(reporter, flags.server.address, result->index_warning);
+  if (is_index_behind) WarnOfIndex(reporter, server->text, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
   Print(reporter, *result, seconds, is_index_behind);
   const bool is_partial = result->warning_count > 0 || is_index_behind || parity_failure_count > 0;

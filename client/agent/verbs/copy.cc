@@ -230,6 +230,9 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
     if (!server.ok()) return FailUsage(context, server.status());
     const auto channels = client::OpenChannels(*server);
     if (!channels.ok()) return FailUsage(context, channels.status());
+    if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+      return FailWith(context, started);
+    }
     index.emplace(*channels, (*to)->config().id(), (*to)->digest_algorithm(),
                   CallOptionsOf(context, calls, *server));
     options.commit = [&index](std::uint64_t epoch, std::span<const StoredChunk> chunks) {

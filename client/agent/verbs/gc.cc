@@ -25,6 +25,7 @@ namespace kerf::agent {
 namespace {
 
 constexpr char kExamples[] =
+    "  kerf gc --store /backup\n"
     "  kerf gc --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf gc --store /backup --dry-run\n"
     "  kerf gc --store /backup --retry-for 1h    # its index takes long for an epoch, or is away\n"
@@ -103,6 +104,9 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   options.dry_run = flags.dry_run;
   const auto keep_forgotten = ParseDuration(flags.keep_forgotten);
   if (!keep_forgotten.ok()) return FailUsage(context, keep_forgotten.status());
+  if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+    return FailWith(context, started);
+  }
   options.max_forgotten_age_s = std::chrono::ceil<std::chrono::seconds>(*keep_forgotten).count();
   options.on_step = [&context](CollectionStep) {
     return context.cancelled ? absl::CancelledError("the collection was interrupted")
@@ -121,7 +125,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   Print(context.reporter, report, flags.dry_run, seconds);
   if (!status.ok()) return FailWithServer(context, status, *server);
   if (!index.full_status().ok()) {
-    WarnOfFullIndex(context.reporter, flags.server.address, index.full_status());
+    WarnOfFullIndex(context.reporter, server->text, index.full_status());
   }
   if (!report.damage.empty()) return ExitCode::kIntegrity;
   const bool is_partial =

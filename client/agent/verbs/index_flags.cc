@@ -33,6 +33,9 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& ru
   if (!patience.ok()) return FailUsage(context, patience.status());
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
+  if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+    return FailWith(context, started);
+  }
   InterruptedCalls calls(context);
   client::ServerIndex index(*channels, (*store)->config().id(), (*store)->digest_algorithm(),
                             CallOptionsOf(context, calls, *server, *patience));
@@ -40,10 +43,10 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& ru
 }
 
 std::string RebuildCommand(const IndexFlags& flags) {
-  std::string command = Cat("kerf index rebuild --store ", ShellWord(flags.store), " --server ",
-                            ShellWord(flags.server.address));
+  std::string command = Cat("kerf index rebuild --store ", ShellWord(flags.store));
   const ServerFlags& server = flags.server;
   for (const auto& [flag, value] : std::initializer_list<std::pair<const char*, std::string>>{
+           {" --server ", server.address},
            {" --tls-ca ", server.tls.ca},
            {" --tls-cert ", server.tls.certificate},
            {" --tls-key ", server.tls.key},

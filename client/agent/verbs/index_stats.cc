@@ -53,7 +53,7 @@ ExitCode Run(Context& context, const IndexFlags& flags, const client::ServerAddr
   const EpochRelation relation = Compare(stats->epoch, guard->epoch());
   Reporter& reporter = context.reporter;
   reporter.Json("summary", {{"repository", store.config().id()},
-                            {"server", flags.server.address},
+                            {"server", server.text},
                             {"backend", stats->backend},
                             {"index_entries", stats->entry_count},
                             {"index_epoch", stats->epoch},

@@ -88,6 +88,9 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
+  if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+    return FailWith(context, started);
+  }
   const auto stub = v1::ChunkingService::NewStub(*channel);
   v1::GetCapabilitiesResponse capabilities;
   double best_ms = 0;
@@ -151,7 +154,7 @@ void AddPingVerb(Context& context) {
   const Verb verb =
       AddVerb(context, "ping", "Ask a server whether it is there, and well", kExamples);
   auto flags = std::make_shared<ServerFlags>();
-  AddServerOption(verb, *flags);
+  AddPresentServerOption(verb, *flags);
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 

@@ -46,6 +46,9 @@ ExitCode WithRepository(Context& context, const RepoFlags& flags, const RepoRun&
     store = *std::move(opened);
     repository = {store->config().id(), store->digest_algorithm()};
   }
+  if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+    return FailWith(context, started);
+  }
   InterruptedCalls calls(context);
   const client::CallOptions options = CallOptionsOf(context, calls, *server);
   client::ServerRepositories repositories(*channel, options);

@@ -22,6 +22,9 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
+  if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+    return FailWith(context, started);
+  }
   InterruptedCalls calls(context);
   const auto all =
       client::ServerRepositories(*channel, CallOptionsOf(context, calls, *server)).List();

@@ -189,6 +189,9 @@ ExitCode Run(Context& context, const Flags& flags) {
   if (!server.ok()) return FailUsage(context, server.status());
   const auto watcher = Watcher::Create(*server, context.cancelled);
   if (!watcher.ok()) return FailUsage(context, watcher.status());
+  if (const absl::Status started = StartOwnKerfd(context); !started.ok()) {
+    return FailWith(context, started);
+  }
   return Watch(context, flags, *server, **watcher);
 }
 
@@ -199,9 +202,10 @@ void AddTopVerb(Context& context) {
       AddVerb(context, "top",
               "Watch workers: their uploads, rates, deduplication, hints and memory", kExamples);
   auto flags = std::make_shared<Flags>();
-  AddServerOption(verb, flags->server,
-                  "A worker, or a front, whose workers are shown: unix:PATH or HOST:PORT; several "
-                  "with commas between them, all of which are asked");
+  AddPresentServerOption(
+      verb, flags->server,
+      "A worker, or a front, whose workers are shown: unix:PATH or HOST:PORT; several "
+      "with commas between them, all of which are asked");
   verb.AddOption("--interval", flags->interval, "How often they are asked: 500ms, 10s, 1m")
       .Check(RefuseInterval)
       .Type("TIME")

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
-#include "client/cli/program_folder.h"
+#include "client/cli/find_program.h"
 #include "client/lab/verbs/lab_runs.h"
 #include "kernels/cuda/bench/gpu_bench.h"
 #include "kernels/cuda/bench/gpu_report.h"

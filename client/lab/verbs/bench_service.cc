@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/cli/cut_flags.h"
-#include "client/cli/program_folder.h"
+#include "client/cli/find_program.h"
 #include "client/lab/bench/raw_peer.h"
 #include "client/lab/bench/report.h"
 #include "client/lab/bench/service_bench.h"

@@ -1,4 +1,4 @@
-#include "client/agent/verbs/start_lab.h"
+#include "client/cli/find_program.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace kerf::agent {
 namespace {
 
-class FindLabTest : public ::testing::Test {
+class FindProgramTest : public ::testing::Test {
  protected:
   // A folder with a kerf-lab that may be run, or not.
   std::string MakeFolder(const std::string& name, bool may_be_run) {
@@ -28,31 +28,32 @@ class FindLabTest : public ::testing::Test {
   testing::TemporaryDirectory folder_;
 };
 
-TEST_F(FindLabTest, BesideGoesBeforePath) {
+TEST_F(FindProgramTest, BesideGoesBeforePath) {
   const std::string beside = MakeFolder("beside", true);
   const std::string other = MakeFolder("other", true);
-  EXPECT_EQ(FindLab(beside + "/", other), beside + "/kerf-lab");
-  EXPECT_EQ(FindLab(folder_ / "", other), other + "/kerf-lab");
-  EXPECT_EQ(FindLab("", other), other + "/kerf-lab");
+  EXPECT_EQ(FindProgram(beside + "/", other, "kerf-lab"), beside + "/kerf-lab");
+  EXPECT_EQ(FindProgram(folder_ / "", other, "kerf-lab"), other + "/kerf-lab");
+  EXPECT_EQ(FindProgram("", other, "kerf-lab"), other + "/kerf-lab");
 }
 
-TEST_F(FindLabTest, TheFirstOfPathThatCanBeRunIsTaken) {
+TEST_F(FindProgramTest, TheFirstOfPathThatCanBeRunIsTaken) {
   const std::string no_program = MakeFolder("no-program", false);
   const std::string first = MakeFolder("first", true);
   const std::string second = MakeFolder("second", true);
   const std::string a_folder = folder_ / "a-folder";
   std::filesystem::create_directories(a_folder + "/kerf-lab");
-  EXPECT_EQ(
-      FindLab(no_program + "/", Cat(no_program, ":", a_folder, ":/none:", first, ":", second)),
-      first + "/kerf-lab");
+  EXPECT_EQ(FindProgram(no_program + "/",
+                        Cat(no_program, ":", a_folder, ":/none:", first, ":", second), "kerf-lab"),
+            first + "/kerf-lab");
 }
 
-TEST_F(FindLabTest, NotInTheCurrentFolderAndNotNowhere) {
+TEST_F(FindProgramTest, NotInTheCurrentFolderAndNotNowhere) {
   const std::string here = MakeFolder("here", true);
   std::filesystem::current_path(here);
-  EXPECT_EQ(FindLab("", "::"), "");
-  EXPECT_EQ(FindLab("", ""), "");
-  EXPECT_EQ(FindLab("/none/", "/none:/neither"), "");
+  EXPECT_EQ(FindProgram("", "::", "kerf-lab"), "");
+  EXPECT_EQ(FindProgram("", ".:../here", "kerf-lab"), "");
+  EXPECT_EQ(FindProgram("", "", "kerf-lab"), "");
+  EXPECT_EQ(FindProgram("/none/", "/none:/neither", "kerf-lab"), "");
 }
 
 }  // namespace
