@@ -1,5 +1,7 @@
 """Cases of streams that are lost, refused, silent: an upload goes on where it was, or ends with the class of its error."""
 
+import time
+
 from case import case
 from cases_upload import upload
 from fake import fail, go_away, kill, silence
@@ -171,3 +173,64 @@ def upgrade(world):
     recipe = upload(world, DATA, world.client(servers=[world.fake.address, other.address]))
     world.is_told(recipe)
     expect(other.opens, "PRO-40: the stream of a server that stops was not gone on with at the other one")
+
+
+@case(66, "who is answered no chunk has not got on, whatever else is said, and ends", "CLI-11 PRO-61")
+def no_progress(world):
+    begin(world)
+
+    def a_word_and_no_chunk(stream):
+        stream._answers.append(pb.UploadAnswer.FromString(b"\xa2\x06\x03new"))
+        kill(stream)
+
+    world.fake.lag_bytes = 1 << 30
+    most = 24
+    # By PRO-61 these are five streams in so many seconds, and fewer on a machine that is slow.
+    client = world.client(retry_for_s=3)
+    world.fake.faults = {("data", number): a_word_and_no_chunk for number in range(1, most + 1)}
+    world.fake.faults["open", most] = fail("PERMISSION_DENIED", "NOT_YOURS")
+    with refused("retryable", f"CLI-11: no chunk was answered, and {most} streams were opened"):
+        client.upload(DATA)
+
+
+@case(67, "what a source takes is no time of trying", "CLI-12", "reader window_bytes")
+def slow_source(world):
+    begin(world)
+    # With this window all was answered, and a chunk of it came, before it reads on.
+    client = world.client(retry_for_s=2, window_bytes=1)
+    world.fake.faults = {("data", 2): kill}
+    upload(world, DATA, client, pause_s=4)
+
+
+@case(68, "so long as RetryInfo says is waited at least", "PRO-61")
+def waits_as_it_is_told(world):
+    client = begin(world)
+    told_s, seen = 3, []
+
+    def draining(stream):
+        seen.append(time.monotonic())
+        fail("UNAVAILABLE", "DRAINING", delay_s=told_s)(stream)
+
+    world.fake.faults = {("data", 4): draining, ("open", 2): lambda _: seen.append(time.monotonic())}
+    upload(world, DATA, client)
+    # A clock may be a little wrong.
+    expect(seen[1] - seen[0] > 0.9 * told_s, f"PRO-61: RetryInfo said {told_s} s, and {seen[1] - seen[0]:.1f} s later it was tried again")
+
+
+@case(69, "a server that has given a reason of kerf's was met: it is waited for", "CLI-15 PRO-61")
+def met_by_a_reason(world):
+    client = begin(world)
+    world.fake.faults = {("open", number): fail("UNAVAILABLE", "DRAINING", delay_s=0) for number in (1, 2)}
+    world.is_told(upload(world, DATA, client))
+
+
+@case(49, "who has met nobody waits for nobody: each address is tried once", "CLI-15 PRO-61")
+def nobody_was_met(world):
+    begin(world)
+    fakes = [world.fake, world.new_fake()]
+    for fake in fakes:
+        fake.faults = {("open", number): kill for number in (1, 2, 3)}
+    client = world.client(servers=[fake.address for fake in fakes])
+    with refused("retryable refused", "CLI-15: nobody has answered yet"):
+        client.upload(DATA)
+    expect([len(fake.opens) for fake in fakes] == [1, 1], "CLI-15: an address that was never met was tried more than once, or not at all")

@@ -331,3 +331,16 @@ def never_believed(world):
     expect(world.fake.index.epoch < world.store.current_epoch, "COL-60: an index was believed though something was removed meanwhile")
     world.restores("new", LIVE)
     world.is_sound()
+
+
+@case(118, "a root that is no digest of the repository's stops it", "CLI-33 COL-45", NEEDS)
+def root_that_is_none(world):
+    for where in ("snapshots", "pending"):
+        client = begin(world)
+        digest = digests_of(world.store.snapshots["new"])[0]
+        getattr(world.store, where)["bad"] = sealed({"version": 1, "files": [
+            {"key": "", "size": CHUNK_BYTES, "chunks": [[digest[:-1].hex(), CHUNK_BYTES]]}]})
+        with refused(None, "CLI-33: a root that is a byte short"):
+            client.collect()
+        nothing_went(world, "CLI-33")
+        expect(not world.events("forget"), "CLI-33: something was forgotten before the roots were looked at")

@@ -1,7 +1,11 @@
 """Cases of one upload that nothing breaks: what becomes of each answer, and what is held within bounds."""
 
+import contextlib
+import socketserver
+import threading
+
 from case import case
-from fake import fail
+from fake import fail, silence
 from kerf.v1 import chunking_pb2 as pb
 from world import CHUNK_BYTES, content, expect, plan_of, refused, sha256
 
@@ -272,6 +276,54 @@ def window(world):
         upload(world, content(4 << 20), world.client(**({"window_bytes": 64 << 10} if "window_bytes" in world.can else {})))
     finally:
         world.fake.chunk_bytes = CHUNK_BYTES
+
+
+@case(26, "what is read ahead of answers is bounded", "CLI-5", "reader silence_s window_bytes", is_advice=True)
+def read_ahead(world):
+    chunk_bytes, window_bytes = 64 << 10, 1 << 20
+    world.fake.chunk_bytes, world.fake.lag_bytes = chunk_bytes, 3 * chunk_bytes
+    client = world.client(window_bytes=window_bytes, silence_s=2)
+    read_bytes = []
+    world.fake.faults = {("data", 1): silence, ("open", 2): lambda _: read_bytes.append(client.read_bytes)}
+    try:
+        upload(world, content(6 << 20), client)
+    finally:
+        world.fake.chunk_bytes = CHUNK_BYTES
+    expect(read_bytes[0] <= 3 * window_bytes, f"CLI-5: {read_bytes[0]} bytes were read, with a window of {window_bytes}, and nothing was answered")
+
+
+@contextlib.contextmanager
+def proxy():
+    """An address, and who has come."""
+    visits = []
+
+    class Visit(socketserver.BaseRequestHandler):
+        def handle(self):
+            visits.append(self.client_address)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Visit) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield "http://127.0.0.1:%d" % server.server_address[1], visits
+        finally:
+            server.shutdown()
+
+
+@case(25, "a proxy that the environment names is not used", "CLI-32", is_advice=True)
+def no_proxy(world):
+    fake = world.new_fake(address="127.0.0.1:0")
+    with proxy() as (address, visits):
+        names = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")
+        client = world.start({**{name: address for lower in names for name in (lower, lower.upper())},
+                              **dict.fromkeys(("no_proxy", "NO_PROXY", "no_grpc_proxy"), "")})
+        # This machine, by a name for which nobody leaves a proxy out.
+        client.open(servers=[fake.address.replace("127.0.0.1", "0.0.0.0")])
+        try:
+            upload(world, content(3 * CHUNK_BYTES), client)
+        finally:
+            expect(not visits, "CLI-32: it has gone to the proxy that its environment names")
+        client.driven.do("close")
+        world.kill(client)
 
 
 @case(24, "a place where a chunk has been cut short, or is empty, does not count", "CLI-36 COL-10", "store lengths", is_advice=True)

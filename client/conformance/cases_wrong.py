@@ -47,6 +47,8 @@ def change_one(world, change, number):
 def always(world, name, change):
     client = world.client()
     world.fake.change = change
+    # So that one that would go on comes to an end.
+    world.fake.faults["open", 4] = fail("PERMISSION_DENIED", "NOT_YOURS")
     with refused("disagreement refused retryable other", f"COL-10: each {name} is wrong"):
         client.upload(DATA)
     nothing_wrong_is_stored(world)
@@ -98,6 +100,15 @@ def done_too_early(world):
     upload(world, DATA, client)
     world.fake.change = lambda chunk: None if chunk.end_offset == len(DATA) else chunk
     with refused(None, "COL-10: the last chunk is never answered"):
+        client.upload(DATA)
+
+
+@case(43, "a last chunk that ends behind the file is none, though its bytes compare", "COL-10 CLI-8")
+def behind_the_end(world):
+    client = world.client()
+    upload(world, DATA, client)
+    world.fake.change = lambda chunk: changed(chunk, end_offset=len(DATA) + 1) if chunk.end_offset == len(DATA) else chunk
+    with refused(None, "COL-10: the last chunk ends behind what was sent"):
         client.upload(DATA)
 
 

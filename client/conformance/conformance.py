@@ -18,6 +18,7 @@ import traceback
 import cases_broken  # noqa: F401
 import cases_collect  # noqa: F401
 import cases_epoch  # noqa: F401
+import cases_folder  # noqa: F401
 import cases_upload  # noqa: F401
 import cases_wrong  # noqa: F401
 import fake_program

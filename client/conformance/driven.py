@@ -35,14 +35,16 @@ def to_bytes(text):
 
 
 class Driven:
-    """`answer(ask)` is what a callback of the client is answered: a dict, or an exception."""
+    """`answer(ask)` is what a callback of the client is answered: a dict, or an exception. `environment`: what it has besides the
+    kit's."""
 
-    def __init__(self, command, folder, answer, patience_s=PATIENCE_S):
+    def __init__(self, command, folder, answer, patience_s=PATIENCE_S, environment=None):
         self._answer = answer
         self._patience_s = patience_s
         self._lines = queue.Queue()
         self._stderr = open(os.path.join(folder, "stderr"), "ab")  # noqa: SIM115
-        self._process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr)
+        self._process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
+                                         env={**os.environ, **(environment or {})})
         threading.Thread(target=self._read, daemon=True).start()
         hello = self._next("its first line")
         if hello.get("protocol") != PROTOCOL or not isinstance(hello.get("can"), list):

@@ -7,6 +7,7 @@ import pathlib
 import random
 import tempfile
 import threading
+import time
 
 from driven import Driven, Failed, Refusal, to_bytes, to_text
 from fake import CHUNK_BYTES, Fake
@@ -52,13 +53,16 @@ def digests_of(body):
 class Source:
     """What a client reads."""
 
-    def __init__(self, data, fails_at=None):
-        self.data, self.offset, self.fails_at = data, 0, fails_at
+    def __init__(self, data, fails_at=None, pause_s=0):
+        self.data, self.offset, self.fails_at, self._pause_s = data, 0, fails_at, pause_s
 
     def read(self, size):
         end = min(len(self.data), self.offset + size)
         if self.fails_at is not None and end > self.fails_at:
             raise OSError("the source is cut off")
+        if self.offset and self._pause_s:
+            time.sleep(self._pause_s)
+            self._pause_s = 0
         begin, self.offset = self.offset, end
         return self.data[begin:end]
 
@@ -78,10 +82,10 @@ class Recipe:
 class Client:
     """A process of the client that is judged, and what was opened in it last."""
 
-    def __init__(self, world, command, folder):
+    def __init__(self, world, command, folder, environment=None):
         self._world = world
         self._source = None
-        self.driven = Driven(command, folder, self._answer, world.patience_s)
+        self.driven = Driven(command, folder, self._answer, world.patience_s, environment)
         self.can = self.driven.can
 
     def open(self, servers=None, **options):
@@ -89,9 +93,15 @@ class Client:
                        **{"is_collected": "snapshot" in self.can, "retry_for_s": RETRY_FOR_S, **options})
         return self
 
-    def upload(self, data, *, key=b"file", seeks=True, fails_at=None):
-        self._source = Source(data, fails_at)
+    def upload(self, data, *, key=b"file", seeks=True, fails_at=None, pause_s=0):
+        """`pause_s`: so long the source takes once, where some of it was read."""
+        self._source = Source(data, fails_at, pause_s)
         return Recipe(self.driven.do("upload", key=key.hex(), seeks=seeks))
+
+    @property
+    def read_bytes(self):
+        """Of what it uploads."""
+        return self._source.offset
 
     def reuse(self, recipe):
         """None: it is to be uploaded."""
@@ -231,8 +241,8 @@ class World:
         self._fakes.append(fake)
         return fake
 
-    def start(self):
-        client = Client(self, self._command, self.folder)
+    def start(self, environment=None):
+        client = Client(self, self._command, self.folder, environment)
         self._clients.append(client)
         self._stack.callback(client.driven.close)
         return client

@@ -1,27 +1,34 @@
+//go:build unix
+
 // Command conformance is the Go client, driven by the conformance kit: docs/spec/conformance.md.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
 	kerf "kerf/client/go"
+	"kerf/client/go/folderstore"
 )
 
 type object = map[string]any
 
 // A driver speaks with the kit: one object a line.
 type driver struct {
-	in      *bufio.Reader
-	client  *kerf.Client
-	store   *collectedStore
+	in     *bufio.Reader
+	client *kerf.Client
+	// Where it is in a folder, nil otherwise.
+	folder  *folderstore.Store
+	roots   func() iter.Seq2[[]byte, error]
 	recipes []*kerf.Recipe
 }
 
@@ -40,6 +47,7 @@ type told struct {
 	CommitBytes int64   `json:"commit_bytes"`
 	WindowBytes int64   `json:"window_bytes"`
 	Direct      bool
+	Folder      string
 	Key         string
 	Seeks       bool
 	Recipe      int
@@ -96,7 +104,7 @@ type source struct {
 func (s *source) Read(into []byte) (int, error) {
 	answer, err := s.driver.ask("read", object{"size": len(into)})
 	if err != nil {
-		return 0, err
+		return 0, io.ErrUnexpectedEOF // As gzip says it of a file that is cut off (CLI-31).
 	}
 	if len(answer.Data) == 0 {
 		return 0, io.EOF
@@ -144,8 +152,10 @@ func (d *driver) do(heard *told) (object, error) {
 			whole = append(whole, d.recipes[number])
 		}
 		return object{}, d.client.Snapshot(heard.Name, whole)
+	case "restore":
+		return d.restore(d.recipes[heard.Recipe])
 	case "collect":
-		done, err := d.client.Collect(context.Background(), d.store.roots)
+		done, err := d.client.Collect(context.Background(), d.roots)
 		if err != nil {
 			return nil, err
 		}
@@ -167,18 +177,45 @@ func (d *driver) close() {
 func (d *driver) open(heard *told) error {
 	d.close()
 	d.recipes = nil
-	d.store = &collectedStore{plainStore{d}}
-	var store kerf.Store = d.store
-	if !heard.IsCollected {
-		store = &plainStore{d}
+	digest := map[string]kerf.Digest{"blake3": kerf.BLAKE3, "sha256": kerf.SHA256}[heard.Digest]
+	store, err := d.storeOf(heard, digest)
+	if err != nil {
+		return err
 	}
-	digests := map[string]kerf.Digest{"blake3": kerf.BLAKE3, "sha256": kerf.SHA256}
 	seconds := func(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
-	client, err := kerf.Open(heard.Servers, heard.Repository, store, &kerf.Options{Digest: digests[heard.Digest], Streams: 1,
+	client, err := kerf.Open(heard.Servers, heard.Repository, store, &kerf.Options{Digest: digest, Streams: 1,
 		RetryFor: seconds(heard.RetryForS), Silence: seconds(heard.SilenceS), CommitBytes: heard.CommitBytes,
 		WindowBytes: heard.WindowBytes, Direct: heard.Direct})
 	d.client = client
 	return err
+}
+
+func (d *driver) storeOf(heard *told, digest kerf.Digest) (kerf.Store, error) {
+	asked := &collectedStore{plainStore{d}}
+	d.folder, d.roots = nil, asked.roots
+	switch {
+	case heard.Folder != "":
+		folder, err := folderstore.Open(heard.Folder, digest)
+		d.folder, d.roots = folder, folder.Roots
+		return folder, err
+	case heard.IsCollected:
+		return asked, nil
+	}
+	return &asked.plainStore, nil
+}
+
+func (d *driver) restore(recipe *kerf.Recipe) (object, error) {
+	if d.folder == nil {
+		return nil, errors.New("the kit has the store")
+	}
+	sum := sha256.New()
+	for data, err := range d.folder.Restore(recipe) {
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(data)
+	}
+	return object{"sha256": hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
 func (d *driver) keep(recipe *kerf.Recipe) int {
@@ -235,7 +272,8 @@ func errorOf(err error) object {
 
 func main() {
 	say(object{"client": "kerf-go", "protocol": 1,
-		"can": []string{"reader", "store", "lengths", "snapshot", "collect", "silence_s", "commit_bytes", "window_bytes", "direct"}})
+		"can": []string{"reader", "store", "lengths", "snapshot", "collect", "folder", "silence_s", "commit_bytes", "window_bytes",
+			"direct"}})
 	made := &driver{in: bufio.NewReader(os.Stdin)}
 	for {
 		heard, err := made.hear()

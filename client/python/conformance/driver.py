@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import hashlib
 import json
 import sys
 
@@ -120,9 +121,12 @@ class Driver:
         self._recipes.append(recipe)
         return len(self._recipes) - 1
 
-    def open(self, servers, repository, digest, is_collected, **options):
+    def open(self, servers, repository, digest, is_collected, folder="", **options):
         self.close()
-        self._store = Store() if is_collected else PlainStore()
+        if folder:
+            self._store = kerf.FolderStore(folder, digest)
+        else:
+            self._store = Store() if is_collected else PlainStore()
         self._recipes = []
         self._client = kerf.open(servers, repository, self._store, digest=digest, streams=1, **options)
         return {}
@@ -142,6 +146,12 @@ class Driver:
     def snapshot(self, name, recipes):
         self._client.snapshot(name, [self._recipes[number] for number in recipes])
         return {}
+
+    def restore(self, recipe):
+        data = hashlib.sha256()
+        for piece in self._store.restore(self._recipes[recipe]):
+            data.update(piece)
+        return {"sha256": data.hexdigest()}
 
     def collect(self):
         done = self._client.collect(self._store.roots)
@@ -165,7 +175,8 @@ def error_of(error):
 
 def main():
     say({"client": f"kerf-python/{kerf.__version__}", "protocol": 1,
-         "can": ["reader", "store", "lengths", "snapshot", "collect", "silence_s", "commit_bytes", "window_bytes", "direct"]})
+         "can": ["reader", "store", "lengths", "snapshot", "collect", "folder", "silence_s", "commit_bytes", "window_bytes",
+                 "direct"]})
     driver = Driver()
     while line := sys.stdin.readline():
         told = json.loads(line)
