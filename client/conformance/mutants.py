@@ -1,9 +1,13 @@
-"""Does the kit find a client that leaves a rule out? mutants.py [RULE...]: each mutant of the Python client has to fail a case.
+"""Does the kit find a client that leaves a rule out? mutants.py [--go DRIVER] [RULE...]: each mutant of a client has to fail a case.
 
-The mutants are those of client/python/tests/mutants_test.py: the package with one piece of its text replaced.
+Those of the Python client are those of client/python/tests/mutants_test.py: the package with one piece of its text replaced. Those of
+the Go client are those of client/go/mutants, all compiled into DRIVER, each behind a switch; DRIVER.json names them.
 """
 
+import argparse
 import concurrent.futures
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -23,46 +27,92 @@ DRIVER = PYTHON / "conformance/driver.py"
 PATIENCE_S = 120
 JOBS = 3
 
+FRONTS = "the kit has no fronts"
+TOKENS = "the kit has no tokens"
+A_SYNC_FAILS = "nobody can make a disk fail from outside of its store"
+
 # What no case sees, and why. The client's own tests do.
 UNSEEN = {
-    "COL-10 range": "the bytes of such an answer do not compare either",
-    **dict.fromkeys(("COL-45 pending first, and all of them", "CLI-35 an epoch that is damaged",
-                     "CLI-34 a folder that is gone", "COL-47 durable as they were read", "COL-1 a store is begun once",
-                     "CLI-20 behind a sync that failed, in the store", "CLI-20 a name that may be lost",
-                     "COL-14 one that cannot be read"), "of the store in a folder: the kit has one of its own"),
-    "CLI-33 roots": "of callers: a driver has roots that are digests",
-    "CLI-32 a proxy": "the kit has no proxies",
+    "COL-47 durable as they were read": "what a power cut would leave: the kit cannot cut it",
+    "CLI-20 behind a sync that failed, in the store": A_SYNC_FAILS,
+    "CLI-20 a name that may be lost": A_SYNC_FAILS,
     "PRO uncommitted chunks": "shows by chance only: how many answers a server has sent when a Commit comes",
     "COL-24 the same epoch": "what the caller is told: SHOULD",
-    "CLI-11 progress": "an upload that gives up a little later",
-    "CLI-12 from the first failure": "an upload that gives up a little earlier",
-    "CLI-15 met": "an address that is mistyped is told later",
-    "COL-28 what was read first": "the same as another mutant of COL-28, of recipes that were kept alone",
-    "PRO memory": "memory of the client",
     "PRO silence": "seconds",
     "PRO silence is the server's": "seconds",
-    "PRO RetryInfo": "seconds",
-    "PRO jitter": "seconds",
-    "PRO nobody was met": "seconds",
-    "PRO a token in the clear": "the kit has no tokens",
-    "PRO a token for another user": "the kit has no tokens",
-    "PRO a token for whoever has no number": "the kit has no tokens",
+    "PRO jitter": "seconds, and by chance",
+    "PRO a token in the clear": TOKENS,
+    "PRO a token for another user": TOKENS,
+    "PRO a token for whoever has no number": TOKENS,
     "ROUTE shard key": "speed: any key is right",
-    "ROUTE addresses that mean others": "the kit has no fronts",
-    "ROUTE detour": "the kit has no fronts",
-    "ROUTE avoided until a chunk is answered": "the kit has no fronts",
+    "ROUTE addresses that mean others": FRONTS,
+    "ROUTE detour": FRONTS,
+    "ROUTE avoided until a chunk is answered": FRONTS,
 }
+MEMORY = "memory that no kit can look into"
+UNSEEN_OF_GO = {
+    "COL-1 an epoch only rises": "nobody asks a store in a folder for one that does not",
+    "COL-24 the same epoch": "what the caller is told: SHOULD",
+    "COL-31 in one step that fails": "nothing that the kit sees is between the two steps of a store in a folder",
+    "CLI-13 silence is the server's": "seconds",
+    "CLI-20 behind a sync that failed, in the store": A_SYNC_FAILS,
+    "CLI-20 a name that may be lost": A_SYNC_FAILS,
+    "PRO-11 uncommitted chunks": "shows by chance only: how many answers a server has sent when a Commit comes",
+    "PRO-61 at random": "seconds, and by chance",
+    "PRO-71 an answer's length": MEMORY,
+    "answers that wait": MEMORY,
+    "goroutines": MEMORY,
+    "a panic": "of a reader that is Go's",
+    **dict.fromkeys(("a token in the clear", "CLI-27 a token for another user", "CLI-27 a token for whoever has no number",
+                     "CLI-27 a token that is none"), TOKENS),
+    "ROU-2 shard key": "speed: any key is right",
+    **dict.fromkeys(("ROU-8 addresses that mean others", "ROU-8 a detour", "ROU-8 with a reason it is none",
+                     "ROU-8 the front is asked again", "ROU-8 nobody tries on", "ROU-7 avoided",
+                     "ROU-7 until a chunk is answered"), FRONTS),
+}
+
+
+class PythonClient:
+    name, unseen = "Python", UNSEEN
+
+    def __init__(self):
+        self._mutants = {mutant[0]: mutant for mutant in mutants_test.MUTANTS}
+        self.rules = list(self._mutants)
+
+    @contextlib.contextmanager
+    def mutant(self, rule):
+        """The command of a client that leaves the rule out."""
+        _, file, there, instead, _ = self._mutants[rule]
+        with tempfile.TemporaryDirectory(prefix="kerf-mutant-") as folder:
+            copy = pathlib.Path(folder) / "kerf"
+            shutil.copytree(mutants_test.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            text = (copy / file).read_text(encoding="utf-8")
+            if text.count(there) != 1:
+                raise ValueError(f"'{there}' stands {text.count(there)} times in {file}")
+            (copy / file).write_text(text.replace(there, instead), encoding="utf-8")
+            yield f"env PYTHONPATH={folder} PYTHONDONTWRITEBYTECODE=1 GRPC_VERBOSITY=NONE {sys.executable} {DRIVER}"
+
+
+class GoClient:
+    name, unseen = "Go", UNSEEN_OF_GO
+
+    def __init__(self, driver):
+        self._driver = driver
+        self.rules = json.loads(pathlib.Path(f"{driver}.json").read_text(encoding="utf-8"))
+
+    @contextlib.contextmanager
+    def mutant(self, rule):
+        yield f"env KERF_GO_MUTANT={self.rules.index(rule)} {self._driver}"
 
 
 def order(rule):
     """Those that judge the rule first, then what is quick."""
     number = re.match(r"[A-Z]+-\d+", rule)
-    slow = {19, 57, 86, 87, 115, 116}
+    slow = {19, 26, 57, 66, 67, 68, 86, 87, 115, 116}
     return lambda case: (number is None or number[0] not in case.rules, case.number in slow, case.number)
 
 
-def caught_by(folder, rule):
-    command = f"env PYTHONPATH={folder} PYTHONDONTWRITEBYTECODE=1 GRPC_VERBOSITY=NONE {sys.executable} {DRIVER}"
+def caught_by(command, rule):
     judge = conformance.Judge(command, PATIENCE_S)
     try:
         for case in sorted(conformance.chosen(None), key=order(rule)):
@@ -74,38 +124,69 @@ def caught_by(folder, rule):
     return None, ""
 
 
-def play(mutant):
-    rule, file, there, instead, _ = mutant
-    with tempfile.TemporaryDirectory(prefix="kerf-mutant-") as folder:
-        copy = pathlib.Path(folder) / "kerf"
-        shutil.copytree(mutants_test.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        text = (copy / file).read_text(encoding="utf-8")
-        if text.count(there) != 1:
-            return f"'{there}' stands {text.count(there)} times in {file}", None
-        (copy / file).write_text(text.replace(there, instead), encoding="utf-8")
-        case, why = caught_by(folder, rule)
-        if case is None:
-            return "no case has failed", None
-        # Neither is a fault of the client.
-        if why.startswith("the kit:") or "its first line is owed" in why:
-            return f"{case.name}: {why}", None
-        return "", f"{case.name}: {why[:160]}"
+def is_starved(wrong):
+    """A machine that is too busy to start a program in time; no client says anything before it is asked."""
+    return "its first line is owed" in wrong
 
 
-def main(rules):
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    chosen = [mutant for mutant in mutants_test.MUTANTS if mutant[0] not in UNSEEN
-              and (not rules or any(mutant[0].startswith(rule) for rule in rules))]
-    if unknown := set(UNSEEN) - {mutant[0] for mutant in mutants_test.MUTANTS}:
-        raise SystemExit(f"mutants: there is no mutant {', '.join(sorted(unknown))}")
-    survivors = 0
+def play(client, rule):
+    """Why it counts as not caught, empty if it was; and by what."""
+    try:
+        with client.mutant(rule) as command:
+            case, why = caught_by(command, rule)
+    except ValueError as error:
+        return str(error), ""
+    if case is None:
+        return "no case has failed", ""
+    # Neither is a fault of the client.
+    if why.startswith("the kit:") or is_starved(why):
+        return f"{case.name}: {why}", ""
+    return "", f"{case.name}: {why[:160]}"
+
+
+def judge(client, chosen):
+    """Those that were not caught."""
+    survivors, starved = [], []
+
+    def tell(rule, wrong, found):
+        print(f"{client.name}: {rule}: {'NOT CAUGHT: ' + wrong if wrong else found}", flush=True)
+        if wrong:
+            survivors.append(rule)
+
     with concurrent.futures.ThreadPoolExecutor(JOBS) as threads:
-        for mutant, (wrong, found) in zip(chosen, threads.map(play, chosen), strict=True):
-            survivors += bool(wrong)
-            print(f"{mutant[0]}: {'NOT CAUGHT: ' + wrong if wrong else found}", flush=True)
-    print(f"{len(chosen) - survivors} mutants caught, {survivors} not; {len(UNSEEN)} that no case can see")
-    return 1 if survivors or not chosen else 0
+        for rule, (wrong, found) in zip(chosen, threads.map(lambda rule: play(client, rule), chosen), strict=True):
+            if is_starved(wrong):
+                print(f"{client.name}: {rule}: did not start in {PATIENCE_S} s; once more, by itself, behind the others", flush=True)
+                starved.append(rule)
+            else:
+                tell(rule, wrong, found)
+    for rule in starved:
+        tell(rule, *play(client, rule))
+    return survivors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--go", metavar="DRIVER", help="what client/go/mutants --driver has made; without it Python's alone are judged")
+    parser.add_argument("--client", choices=("Python", "Go"), help="those of one client alone")
+    parser.add_argument("rules", nargs="*", metavar="RULE", help="the beginning of a rule, as COL-10: those alone")
+    arguments = parser.parse_args()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    clients = [PythonClient(), *([GoClient(arguments.go)] if arguments.go else [])]
+    played = missed = 0
+    for client in clients:
+        if unknown := set(client.unseen) - set(client.rules):
+            raise SystemExit(f"mutants: there is no mutant of {client.name} {', '.join(sorted(unknown))}")
+        if arguments.client not in (None, client.name):
+            continue
+        chosen = [rule for rule in client.rules if rule not in client.unseen
+                  and (not arguments.rules or rule.startswith(tuple(arguments.rules)))]
+        survivors = judge(client, chosen)
+        played, missed = played + len(chosen), missed + len(survivors)
+        print(f"{client.name}: {len(chosen) - len(survivors)} mutants caught, {len(survivors)} not; {len(client.unseen)} that no case can "
+              "see", flush=True)
+    return 1 if missed or not played else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -2,6 +2,9 @@
 // arguments are beginnings of rules, as COL-10, to play those alone.
 //
 // All mutants are compiled into one test program, each behind a switch of its own, and played one after the other.
+//
+// mutants --driver FILE plays none: it compiles all of them into the program that the conformance kit drives, and writes their rules,
+// in their order, into FILE.json. KERF_GO_MUTANT=N leaves the N-th out, from 0 (client/conformance/mutants.py).
 package main
 
 import (
@@ -64,6 +67,9 @@ func run(wanted []string) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
+	if len(wanted) == 2 && wanted[0] == "--driver" {
+		return compileDriver(folder, wanted[1])
+	}
 	programs := map[string]string{}
 	for _, pack := range packages {
 		if programs[pack], err = compile(folder, pack); err != nil {
@@ -126,45 +132,81 @@ func withMutants(root, pack string) (map[string]string, error) {
 	return texts, nil
 }
 
-// compile makes the tests of a package with all mutants of it.
-func compile(folder, pack string) (string, error) {
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	texts, err := withMutants(".", pack)
-	if err != nil {
-		return "", err
+// nameOf a package.
+func nameOf(pack string) string {
+	if pack == "." {
+		return "kerf"
 	}
-	name := map[string]string{".": "kerf"}[pack]
-	if name == "" {
-		name = pack
-	}
-	texts[filepath.Join(pack, "mutant_switches.go")] = fmt.Sprintf(switches, name)
-	for file, text := range texts {
-		there, err := filepath.Abs(file)
+	return pack
+}
+
+// overlay writes the sources of packages with all their mutants, and the list of them for the compiler.
+func overlay(folder, name string, packs ...string) (string, error) {
+	replaced := struct{ Replace map[string]string }{map[string]string{}}
+	for _, pack := range packs {
+		texts, err := withMutants(".", pack)
 		if err != nil {
 			return "", err
 		}
-		made := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(made, []byte(text), 0o600); err != nil {
-			return "", err
+		texts[filepath.Join(pack, "mutant_switches.go")] = fmt.Sprintf(switches, nameOf(pack))
+		for file, text := range texts {
+			there, err := filepath.Abs(file)
+			if err != nil {
+				return "", err
+			}
+			made := filepath.Join(folder, strings.ReplaceAll(file, "/", "_"))
+			if err := os.WriteFile(made, []byte(text), 0o600); err != nil {
+				return "", err
+			}
+			replaced.Replace[there] = made
 		}
-		overlay.Replace[there] = made
 	}
-	body, err := json.Marshal(overlay)
+	body, err := json.Marshal(replaced)
 	if err != nil {
 		return "", err
 	}
 	list := filepath.Join(folder, "overlay-"+name)
-	if err := os.WriteFile(list, body, 0o600); err != nil {
+	return list, os.WriteFile(list, body, 0o600)
+}
+
+// compile makes the tests of a package with all mutants of it.
+func compile(folder, pack string) (string, error) {
+	list, err := overlay(folder, nameOf(pack), pack)
+	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(folder, name+".test")
+	program := filepath.Join(folder, nameOf(pack)+".test")
+	return program, build("test", "-c", "-vet=off", "-overlay", list, "-o", program, "./"+pack)
+}
+
+// compileDriver makes the program that the conformance kit drives, with all mutants.
+func compileDriver(folder, program string) error {
+	list, err := overlay(folder, "driver", packages...)
+	if err != nil {
+		return err
+	}
+	var rules []string
+	for _, mutant := range mutants {
+		rules = append(rules, mutant.rule)
+	}
+	body, err := json.Marshal(rules)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(program+".json", body, 0o600); err != nil {
+		return err
+	}
+	return build("build", "-overlay", list, "-o", program, "./conformance")
+}
+
+func build(arguments ...string) error {
 	tool := os.Getenv("GO") // As client/go/test says.
 	if tool == "" {
 		tool = "go"
 	}
-	build := exec.Command(tool, "test", "-c", "-vet=off", "-overlay", list, "-o", program, "./"+pack)
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	return program, build.Run()
+	command := exec.Command(tool, arguments...)
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	return command.Run()
 }
 
 // play: nil if the tests pass.

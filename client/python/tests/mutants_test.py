@@ -3,7 +3,9 @@
 A mutant is the package with one piece of its text replaced. KERF_MUTANTS=COL-10,... plays those alone.
 """
 
+import contextlib
 import importlib
+import io
 import os
 import pathlib
 import shutil
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import kerf
 
@@ -274,8 +277,21 @@ class TableTest(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
 
     def test_what_the_kit_cannot_see_is_a_mutant(self):
-        unseen = importlib.import_module("mutants").UNSEEN
-        self.assertLessEqual(set(unseen), {rule for rule, *_ in MUTANTS})
+        kit = importlib.import_module("mutants")
+        self.assertLessEqual(set(kit.UNSEEN), {rule for rule, *_ in MUTANTS})
+        of_go = (KIT.parent / "go/mutants/table.go").read_text(encoding="utf-8")
+        for rule in kit.UNSEEN_OF_GO:
+            with self.subTest(rule):
+                self.assertIn(f'\t{{"{rule}", ', of_go)
+
+    def test_one_that_was_starved_is_played_once_more(self):
+        kit = importlib.import_module("mutants")
+        answers = {"one": [("CON-1: hung: nothing for 120 s, and its first line is owed", ""), ("", "CON-2")],
+                   "two": [("no case has failed", "")],
+                   "three": 2 * [("CON-1: hung: nothing for 120 s, and its first line is owed", "")]}
+        with mock.patch.object(kit, "play", lambda _, rule: answers[rule].pop(0)), contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(kit.judge(mock.Mock(), list(answers)), ["two", "three"])
+        self.assertEqual(said.getvalue().count("once more"), 2)
 
 
 class MutantsTest(unittest.TestCase):
