@@ -7,7 +7,7 @@ import threading
 from case import case
 from fake import fail, silence
 from kerf.v1 import chunking_pb2 as pb
-from world import CHUNK_BYTES, content, expect, plan_of, refused, sha256
+from world import CHUNK_BYTES, Refusal, content, expect, plan_of, refused, sha256
 
 NEW, DUPLICATE, UNVERIFIED = pb.VERDICT_NEW, pb.VERDICT_DUPLICATE, pb.VERDICT_UNVERIFIED
 
@@ -290,6 +290,20 @@ def read_ahead(world):
     finally:
         world.fake.chunk_bytes = CHUNK_BYTES
     expect(read_bytes[0] <= 3 * window_bytes, f"CLI-5: {read_bytes[0]} bytes were read, with a window of {window_bytes}, and nothing was answered")
+
+
+@case(27, "a server whose longest chunk is beyond every profile's is refused, or what is read for it is bounded all the same", "CLI-5",
+      "reader", is_advice=True)
+def longest_chunk(world):
+    client = world.client()
+    world.fake.chunk_bytes = 1 << 30
+    try:
+        client.upload(content(24 << 20))
+    except Refusal:
+        pass
+    finally:
+        world.fake.chunk_bytes = CHUNK_BYTES
+    expect(client.read_bytes <= 16 << 20, f"CLI-5: {client.read_bytes} bytes were read ahead for a chunk of a gigabyte")
 
 
 @contextlib.contextmanager

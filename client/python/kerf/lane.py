@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 
@@ -27,7 +28,9 @@ _BLOCK_BYTES = 448 * 1024
 _LEAST_UNCOMMITTED_CHUNKS = 4_096
 _LEAST_COMMIT_ENTRIES = 16
 _LEAST_CHUNK_BYTES = 64
+# Of all profiles (docs/spec/chunking.md): a window is three of them, and memory.
 _LARGEST_CHUNK_BYTES = 4 * 1024 * 1024
+_LENGTH = re.compile(r"[1-9][0-9]{0,9}")
 _FINISH_S = 120.0
 # What this client understands beyond release 0.1.0 (PRO-92).
 FEATURES = ("index-epoch",)
@@ -60,9 +63,9 @@ class Bounds:
             raise Refused(f"the server allows {self.limits.max_uncommitted_chunks} uncommitted chunks and "
                           f"{self.limits.max_commit_entries} entries of a Commit; this client needs "
                           f"{_LEAST_UNCOMMITTED_CHUNKS} and {_LEAST_COMMIT_ENTRIES}")
-        keys = dict(pair.partition("=")[::2] for pair in opened.profile.partition("+")[0].partition(":")[2].split(","))
-        self.least_chunk = int(keys.get("min") or keys.get("size") or _LEAST_CHUNK_BYTES)
-        largest = int(keys.get("max") or keys.get("size") or _LARGEST_CHUNK_BYTES)
+        self.least_chunk, largest = chunk_bounds(opened.profile)
+        if largest > _LARGEST_CHUNK_BYTES:
+            raise Refused(f"the server cuts chunks of up to {largest} bytes; this client takes {_LARGEST_CHUNK_BYTES}")
         self.commit_count = self.limits.max_uncommitted_chunks // 4
         self.block = min(_BLOCK_BYTES, self.limits.max_message_bytes // 2, self.commit_count * self.least_chunk)
         if self.block < 1:
@@ -77,6 +80,21 @@ class Bounds:
         coming = (file.unanswered + self.block) // self.least_chunk + 2
         return uncommitted.count + coming <= self.limits.max_uncommitted_chunks or \
             (uncommitted.is_empty and file.unanswered + self.block <= self._least_window)
+
+
+def chunk_bounds(profile: str) -> tuple[int, int]:
+    """The shortest and the longest chunk of a profile in its canonical form, as docs/spec/chunking.md has it. It is a server's word:
+    what is no length is passed over."""
+    shortest, longest = _LEAST_CHUNK_BYTES, _LARGEST_CHUNK_BYTES
+    for pair in profile.partition("+")[0].partition(":")[2].split(","):
+        key, _, text = pair.partition("=")
+        if not _LENGTH.fullmatch(text):
+            continue
+        if key in ("min", "size"):
+            shortest = int(text)
+        if key in ("max", "size"):
+            longest = int(text)
+    return shortest, longest
 
 
 class Lane:

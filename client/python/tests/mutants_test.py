@@ -221,6 +221,8 @@ MUTANTS = [
      "upload_test.BoundsTest.test_what_is_read_ahead_of_answers_is_bounded"),
     ("PRO a window that a cut needs", "lane.py", "self.window = max(settings.window_bytes, self._least_window)",
      "self.window = max(settings.window_bytes, self.block)", "upload_test.BoundsTest.test_the_window_is_as_long_as_a_cut_needs"),
+    ("CLI-5 of any server", "lane.py", "if largest > _LARGEST_CHUNK_BYTES:", "if False:",
+     "upload_test.BoundsTest.test_a_profile_without_an_end_is_refused"),
     ("PRO a verdict that is not known", "keeper.py", "is_duplicate = verdict == pb.VERDICT_DUPLICATE",
      "is_duplicate = verdict not in (pb.VERDICT_NEW, pb.VERDICT_UNVERIFIED)",
      "upload_test.UploadTest.test_a_verdict_that_nobody_knows_is_new"),

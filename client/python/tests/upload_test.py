@@ -7,6 +7,7 @@ import unittest
 
 import kerf
 from fake import fail
+from kerf.lane import chunk_bounds
 from kerf.v1 import chunking_pb2 as pb
 from memory_store import BareStore
 from testing import CHUNK_BYTES, ClientTest, Reader, content
@@ -288,6 +289,24 @@ class BoundsTest(ClientTest):
         recipe = self.open([fake.address], window_bytes=64 << 10, silence_s=5).upload(data, b"file")
         self.assertEqual(self.store.restore(recipe), data)
         self.assertEqual(fake.violations, [])
+
+    def test_a_profile_without_an_end_is_refused(self):
+        # Three of its longest chunks would be read ahead: as many gigabytes as a server likes.
+        fake = self.new_fake(chunk_bytes=1 << 30)
+        reader = Reader(content(1 << 20))
+        with self.assertRaisesRegex(kerf.Refused, "this client takes"):
+            self.open([fake.address]).upload(reader, b"file")
+        self.assertEqual(reader.offset, 0)
+        fake = self.new_fake(chunk_bytes=4 << 20)
+        self.open([fake.address]).upload(Reader(content(1 << 20)), b"file")
+
+    def test_the_lengths_of_a_profile_are_a_servers_word(self):
+        for profile, found in (("fastcdc:min=256,avg=1024,max=4096+zeros", (256, 4096)), ("fixed:size=1024", (1024, 1024)),
+                               ("", (64, 4 << 20)), ("fixed:size=0", (64, 4 << 20)), ("fixed:size=-1,min=x,max=", (64, 4 << 20)),
+                               ("a:min=0,max=99999999999999999999", (64, 4 << 20)), ("a:min=\u0663", (64, 4 << 20)),
+                               ("+:min=1", (64, 4 << 20))):
+            with self.subTest(profile):
+                self.assertEqual(chunk_bounds(profile), found)
 
     def test_commits_and_messages_keep_to_the_servers_limits(self):
         self.fake.limits.max_commit_entries = 16
