@@ -344,3 +344,13 @@ def root_that_is_none(world):
             client.collect()
         nothing_went(world, "CLI-33")
         expect(not world.events("forget"), "CLI-33: something was forgotten before the roots were looked at")
+
+
+@case(119, "so does a chunk that the store lists by what is no digest of the repository's", "CLI-33", NEEDS)
+def chunk_that_is_none(world):
+    client = begin(world)
+    digest, data = next(iter(world.store.content.values()))
+    world.store.content[b"odd"] = (digest[:-1], data)
+    with refused(None, "CLI-33: a chunk whose digest is a byte short"):
+        client.collect()
+    expect(len(world.store.content) == 6 and not world.events("delete", "forget"), "CLI-33: chunks were deleted, or forgotten")

@@ -113,6 +113,13 @@ def answers_of_tomorrow(world):
     upload(world, content(40 * CHUNK_BYTES))
 
 
+@case(28, "so is an answer that nobody knows where Opened is waited for", "CLI-10 PRO-14")
+def answer_before_opened(world):
+    world.fake.faults = {("opened", 1): lambda stream: stream._answers.insert(0, pb.UploadAnswer.FromString(b"\xa2\x06\x03new"))}
+    upload(world, content(3 * CHUNK_BYTES))
+    expect(len(world.fake.opens) == 1, "CLI-10: a stream was given up for an answer that nobody knows")
+
+
 @case(10, "what a plan condemns is stored anew, whatever the verdict", "COL-15 COL-21 CLI-21 CLI-28", "store snapshot")
 def condemned(world):
     client = world.client()

@@ -208,8 +208,10 @@ class Lane:
             digest_algorithm=settings.algorithm.number,  # type: ignore[arg-type]
             store_epoch=view.epoch, agent=settings.agent, features=FEATURES))]))
         # Only then it is known how large a message may be.
-        while (answer := self._stream.take()) is None:
-            self._wait(for_room=False)
+        while (answer := self._stream.take()) is None or answer.WhichOneof("answer") is None:
+            if answer is None:
+                self._wait(for_room=False)
+            # Else it is of a later version (CLI-10).
         if answer.WhichOneof("answer") != "opened":
             raise Wrong("the first answer of a stream is not Opened")
         self._bounds = Bounds(answer.opened, settings)

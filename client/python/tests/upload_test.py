@@ -130,12 +130,13 @@ class UploadTest(ClientTest):
         self.assert_told(recipe)
 
     def test_an_answer_that_nobody_knows_is_passed_over(self):
-        def with_another(_):
-            stream = _
+        def with_another(stream):
+            stream._answers.insert(0, pb.UploadAnswer())
             stream._answers.append(pb.UploadAnswer())
-        self.fake.faults = {("chunks", 1): with_another}
+        self.fake.faults = {("opened", 1): with_another, ("chunks", 1): with_another}
         data = content(3 * CHUNK_BYTES)
         self.assertEqual(self.store.restore(self.open().upload(data, b"file")), data)
+        self.assertEqual(len(self.fake.opens), 1)
 
     def test_col_13_16_a_stale_duplicate_is_stored_reported_and_committed(self):
         client = self.open()
