@@ -1,4 +1,4 @@
-"""Cases of the client's own collector (COL-40 to COL-61)."""
+"""Cases of the client's own collector (COL-40 to COL-61, COL-80)."""
 
 from case import case
 from cases_epoch import back_up
@@ -354,3 +354,26 @@ def chunk_that_is_none(world):
     with refused(None, "CLI-33: a chunk whose digest is a byte short"):
         client.collect()
     expect(len(world.store.content) == 6 and not world.events("delete", "forget"), "CLI-33: chunks were deleted, or forgotten")
+
+
+@case(130, "what a collector that died had begun to tell the index is told first, and where that fails it ends", "COL-80", NEEDS,
+      is_advice=True)
+def told_first(world):
+    for has_gone_back, epoch in ((False, 6), (True, 5)):
+        for is_refused in (False, True):
+            client = begin(world)
+            world.store.current_epoch, world.fake.index.epoch = 6, 4
+            world.store.current_plan = sealed({"version": 1, "last_epoch": 8, "needed_epoch": 4, "has_gone_back": has_gone_back,
+                                               "condemned": []})
+            if is_refused:
+                world.fake.faults = {("AdvanceEpoch", 1): fail("PERMISSION_DENIED", "NOT_YOURS")}
+                with refused(None, "COL-80: the index takes no epoch"):
+                    client.collect()
+                expect(world.store.current_epoch == 6, "COL-80: the store's epoch runs away from an index that takes none")
+                nothing_went(world, "COL-80")
+            else:
+                client.collect()
+                first = world.events("advance")[0]
+                expect(first == f"advance {epoch}", f"COL-80: advance {epoch} comes first; here: {first}")
+                world.is_sound()
+                expect(is_believed(world), "COL-60: what the store has is not believed")

@@ -136,6 +136,24 @@ class CollectTest(Collecting):
                 self.assert_sound()
                 self.assert_believed()
 
+    def test_col_80_what_died_is_told_first(self):
+        for has_gone_back, epoch in ((False, 6), (True, 5)):
+            for is_refused in (False, True):
+                with self.subTest(epoch, is_refused=is_refused):
+                    self.setUp()
+                    self.store.current_epoch, self.fake.index.epoch = 6, 4
+                    self.store.current_plan = kerf.store.Plan(8, 4, has_gone_back).encode()
+                    if is_refused:
+                        self.fake.faults = {("AdvanceEpoch", 1): fail("PERMISSION_DENIED", "NOT_YOURS")}
+                        with self.assertRaisesRegex(kerf.Refused, "NOT_YOURS"):
+                            self.collect()
+                        self.assertEqual(self.store.current_epoch, 6)
+                        continue
+                    self.collect()
+                    self.assertEqual(self.events("advance")[0], f"advance {epoch}")
+                    self.assert_sound()
+                    self.assert_believed()
+
     def test_cli_28_a_plan_of_a_newer_version_stops_it(self):
         for text in (b'{"version": 2}', b"[]", b'{"version": 1}'):
             self.store.current_plan = hashlib.sha256(text).digest() + text

@@ -194,6 +194,8 @@ MUTANTS = [
      "collect_test.IndexThatGoesBackTest.test_an_old_copy_is_not_believed"),
     ("COL-60 (f) believed by its answers", "collect.py", "                if self._forget_older():", "                if self._forget_older() or True:",
      "collect_test.IndexThatGoesBackTest.test_col_61_one_that_is_never_to_be_believed_is_left_behind"),
+    ("COL-80 what died is told", "collect.py", "if index_epoch < epoch and body is not None and not is_damaged and not needed > index_epoch:",
+     "if False:", "collect_test.CollectTest.test_col_80_what_died_is_told_first"),
     # docs/spec/client.md.
     ("CLI-11 progress", "lane.py", "                if file.answered > answered:", "                if True:",
      "retry_test.LostStreamsTest.test_only_an_answered_chunk_is_progress"),
