@@ -61,8 +61,6 @@ UNSEEN_OF_GO = {
     "PRO-61 at random": "seconds, and by chance",
     "PRO-71 an answer's length": MEMORY,
     "answers that wait": MEMORY,
-    "goroutines": MEMORY,
-    "a panic": "of a reader that is Go's",
     **dict.fromkeys(("a token in the clear", "CLI-27 a token for another user", "CLI-27 a token for whoever has no number",
                      "CLI-27 a token that is none"), TOKENS),
     "ROU-2 shard key": "speed: any key is right",
