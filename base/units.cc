@@ -17,13 +17,17 @@ struct Unit {
   std::uint64_t bytes;
 };
 
-constexpr std::array<Unit, 4> kUnits = {{{'k', kKiB}, {'m', kMiB}, {'g', kGiB}, {'t', kTiB}}};
+constexpr std::uint64_t kPiB = 1024 * kTiB;
+constexpr std::uint64_t kEiB = 1024 * kPiB;
+
+constexpr std::array<Unit, 6> kUnits = {
+    {{'k', kKiB}, {'m', kMiB}, {'g', kGiB}, {'t', kTiB}, {'p', kPiB}, {'e', kEiB}}};
 
 }  // namespace
 
 absl::StatusOr<std::uint64_t> ParseByteSize(std::string_view text) {
   const absl::Status malformed = absl::InvalidArgumentError(
-      Cat("'", text, "' is not a byte size: write a number and K, M, G or T, as 64M"));
+      Cat("'", text, "' is not a byte size: write a number and K, M, G, T, P or E, as 64M"));
   std::string number = absl::AsciiStrToLower(absl::StripAsciiWhitespace(ToAbsl(text)));
   std::uint64_t factor = 1;
   if (absl::EndsWith(number, "ib")) {
