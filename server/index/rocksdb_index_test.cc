@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/index_costs.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -293,6 +295,41 @@ TEST(RocksDbIndexTest, SyncedCommitsAreCommits) {
   ASSERT_TRUE(index.ok()) << index.status();
   ASSERT_TRUE(WaitFor((*index)->Commit(kRepository, 1, Entries(0, 2000), false)).ok());
   EXPECT_EQ(CountHits(**index, 1, Entries(0, 2000)), 2000u);
+}
+
+// What who plans reckons with (base/index_costs.h): here of a name of 32 characters.
+TEST(RocksDbIndexTest, AnEntryCostsWhatIsSaid) {
+  const RocksDbIndexOptions usual;
+  EXPECT_EQ(usual.block_cache_bytes, index_costs::kEmbeddedBlockCacheBytes);
+  EXPECT_EQ(usual.memtable_bytes, index_costs::kEmbeddedMemtableBytes);
+  EXPECT_EQ(usual.max_open_files, static_cast<int>(index_costs::kEmbeddedOpenFiles));
+  constexpr std::uint64_t kEntries = 100'000;
+  constexpr std::size_t kBatch = 4'000;
+  const RepositoryId repository{std::string(32, 'f'), DigestAlgorithm::kBlake3};
+  const Folder folder("costs");
+  {
+    const std::unique_ptr<Index> index = Open(folder.path());
+    Random random(1);
+    std::vector<IndexEntry> entries(kBatch);
+    for (std::uint64_t done = 0; done < kEntries; done += kBatch) {
+      for (IndexEntry& entry : entries) {
+        random.Fill(entry.digest.bytes);
+        entry.length_bytes = 8'192;
+        entry.locator.resize(20);
+        random.Fill(std::span(reinterpret_cast<std::uint8_t*>(entry.locator.data()), 20));
+      }
+      ASSERT_TRUE(WaitFor(index->Commit(repository, 1'000, entries, false)).ok());
+    }
+  }
+  const auto database = OpenRocksDb(folder.path(), SmallOptions());
+  ASSERT_TRUE(database.ok()) << database.status();
+  ASSERT_TRUE((*database)->CompactRange({}, nullptr, nullptr).ok());
+  std::uint64_t table_bytes = 0;
+  ASSERT_TRUE(
+      (*database)->GetIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &table_bytes));
+  const double bytes = static_cast<double>(table_bytes) / kEntries;
+  std::printf("%.1f bytes an entry\n", bytes);
+  EXPECT_NEAR(bytes, index_costs::kEmbeddedDiskBytes, 0.05 * index_costs::kEmbeddedDiskBytes);
 }
 
 // As of the index in memory, and of what a start finds.

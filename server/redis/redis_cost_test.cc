@@ -1,4 +1,5 @@
-// What a name costs: a repository of one entry, in Redis and in kerfd (docs/performance.md).
+// What a name costs: a repository of one entry, in Redis and in kerfd (docs/performance.md); and
+// an entry of a large one (base/index_costs.h).
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -6,9 +7,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/index_costs.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/wait_for.h"
@@ -88,6 +91,39 @@ TEST(RedisCostTest, ARepositoryOfOneEntryCostsLittle) {
   EXPECT_LE(redis_bytes, kMaxRedisBytes);
   EXPECT_LE(most_key_bytes, kMaxRedisBytes);
   EXPECT_LE(own_bytes, kMaxOwnBytes);
+}
+
+static_assert(index_costs::kRedisBaseBits == kDefaultBaseBits);
+static_assert(index_costs::kRedisMaxPathBits == kMaxPathBits);
+static_assert(index_costs::kRedisMaxBucketEntries == kMaxBucketEntries);
+
+TEST(RedisCostTest, AnEntryCostsWhatIsSaid) {
+  // Some 49 entries a bucket: two buckets below each base bucket, between half full and full.
+  constexpr std::uint64_t kEntryCount = 100'000;
+  constexpr std::size_t kBatch = 4'000;
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  const auto client = *RedisClient::Create(redis.options());
+  const auto index = OpenRedisOn(redis, 0);
+  const RepositoryId repository{std::string(32, 'f'), DigestAlgorithm::kBlake3};
+  Random random(1);
+  const auto commit = [&](std::size_t count) {
+    std::vector<IndexEntry> entries(count);
+    for (IndexEntry& entry : entries) {
+      random.Fill(entry.digest.bytes);
+      entry.length_bytes = 8'192;
+      entry.locator.resize(20);
+      random.Fill(std::span(reinterpret_cast<std::uint8_t*>(entry.locator.data()), 20));
+    }
+    ASSERT_TRUE(WaitFor(index->Commit(repository, 1'000, entries, false)).ok());
+  };
+  // Connections and scripts are there by then.
+  commit(1);
+  const std::uint64_t before = UsedMemory(*client);
+  for (std::uint64_t done = 0; done < kEntryCount; done += kBatch) commit(kBatch);
+  const double bytes =
+      static_cast<double>(UsedMemory(*client) - before) / static_cast<double>(kEntryCount);
+  std::printf("%.1f bytes an entry of Redis\n", bytes);
+  EXPECT_NEAR(bytes, index_costs::kRedisBytes, 0.05 * index_costs::kRedisBytes);
 }
 
 }  // namespace

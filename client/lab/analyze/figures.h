@@ -7,24 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "base/index_costs.h"
 #include "base/units.h"
 #include "client/lab/analyze/count.h"
 #include "client/lab/analyze/resync.h"
 #include "client/lab/analyze/speed.h"
+#include "client/store/format/store_costs.h"
 
 namespace kerf::agent::analyze {
 
-// What a chunk costs, from docs: a unique chunk takes 64 bytes of memory in every agent that uses
-// the store (docs/spec/store.md, Limits), 1.5 in kerfd for the filters of its embedded index
-// (server/index/rocksdb_index.h), or 200 if kerfd keeps its whole index in memory
-// (server/index/memory_index.h). In the store, a unique chunk is 44 bytes of a pack's footer
-// (docs/spec/store.md, Packs), and each time that a chunk occurs about 34 bytes of a recipe
-// (digest and length; fewer where metadata repeats).
+// What a chunk costs: a unique one in every agent that uses the store (client/store/packs/
+// chunk_index.h), and in kerfd for the filters of its embedded index, or if kerfd keeps its whole
+// index in memory.
 inline constexpr double kAgentBytesPerChunk = 64;
-inline constexpr double kServerBytesPerChunk = 1.5;
-inline constexpr double kMemoryIndexBytesPerChunk = 200;
-inline constexpr double kFooterBytesPerChunk = 44;
-inline constexpr double kRecipeBytesPerChunk = 34;
+inline constexpr double kServerBytesPerChunk = index_costs::kEmbeddedCacheBytes;
+inline constexpr double kMemoryIndexBytesPerChunk = index_costs::kMemoryIndexBytes;
 
 struct ProfileFigures {
   // A variant (ladder.h); for a profile that was named by hand its algorithm.
@@ -46,9 +43,10 @@ struct ProfileFigures {
 
   // Savings after what the store keeps about each chunk.
   double net_savings() const {
-    const double kept = static_cast<double>(count.unique_bytes) +
-                        kFooterBytesPerChunk * static_cast<double>(count.unique_chunk_count) +
-                        kRecipeBytesPerChunk * static_cast<double>(count.chunk_count);
+    const double kept =
+        static_cast<double>(count.unique_bytes) +
+        store_costs::kFooterBytesPerChunk * static_cast<double>(count.unique_chunk_count) +
+        store_costs::kRecipeBytesPerChunk * static_cast<double>(count.chunk_count);
     return 1 - kept / static_cast<double>(count.total_bytes);
   }
   // Memory for the unique chunks of a TiB of such data, where each takes so much.
