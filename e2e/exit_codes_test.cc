@@ -159,6 +159,7 @@ void ExitCodes::WhatIsWell() {
                               "token new one --output one.token --repository a-*",
                               "audit verify empty",
                               "profiles",
+                              "plan 1T",
                               "completion bash",
                               "chunk tree/file",
                               kSmallAnalyze,

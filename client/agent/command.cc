@@ -29,6 +29,7 @@ void AddVerbs(Context& context) {
   AddProfilesVerb(context);
   AddChunkVerb(context);
   AddLabAnalyzeVerb(context);
+  AddPlanVerb(context);
   AddPingVerb(context);
   AddTopVerb(context);
   AddTlsVerb(context);

@@ -18,6 +18,7 @@ void AddLsVerb(Context& context);
 void AddParityVerb(Context& context);
 void AddPinVerb(Context& context);
 void AddPingVerb(Context& context);
+void AddPlanVerb(Context& context);
 void AddProfilesVerb(Context& context);
 void AddRepairVerb(Context& context);
 void AddRepoVerb(Context& context);
