@@ -38,6 +38,8 @@ LockWatch::~LockWatch() {
   }
   changed_.notify_all();
   thread_.join();
+  // The system closes it.
+  if (has_it_) file_.Release();
 }
 
 void LockWatch::Run() {
@@ -45,6 +47,7 @@ void LockWatch::Run() {
   while (!ends_) {
     // One that cannot be looked at is held: kerfd goes on.
     if (TryLock(file_.get(), LOCK_EX).value_or(false)) {
+      has_it_ = true;
       lock.unlock();
       on_free_();
       return;

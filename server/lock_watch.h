@@ -17,9 +17,9 @@ namespace kerf {
 // back when one of them ends, however he does. Its methods are of one thread.
 class LockWatch {
  public:
-  // Calls `on_free` once, from a thread of its own, when nobody holds it any more; from then on,
-  // and as long as this lives, nobody gets it: who comes too late for this kerfd sees that. Errors
-  // are those of opening the file, which has to be there.
+  // Calls `on_free` once, from a thread of its own, when nobody holds it any more; from then on
+  // nobody gets it until this process has ended, and its sockets with it: who comes too late for
+  // this kerfd waits for the next one. Errors are those of opening the file, which has to be there.
   static absl::StatusOr<std::unique_ptr<LockWatch>> Start(const std::string& path,
                                                           std::function<void()> on_free);
   LockWatch(const LockWatch&) = delete;
@@ -30,11 +30,12 @@ class LockWatch {
   LockWatch(UniqueFd file, std::function<void()> on_free);
   void Run();
 
-  const UniqueFd file_;
+  UniqueFd file_;
   const std::function<void()> on_free_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;
+  bool has_it_ = false;
   std::thread thread_;
 };
 

@@ -58,12 +58,13 @@ TEST_F(LockWatchTest, TheLastWhoHoldsItEndsIt) {
   EXPECT_FALSE(IsCalledWithin(kQuiet));
   second.Reset();
   EXPECT_TRUE(IsCalledWithin(kPatience));
-  // Whoever comes now is too late, until the watch is gone, and it calls nobody twice.
+  // Whoever comes now is too late, also when the watch is gone: the process may still listen. It
+  // calls nobody twice.
   const UniqueFd late = Open();
   EXPECT_FALSE(TryLock(late.get(), LOCK_SH).value());
   EXPECT_EQ(call_count_, 1);
   watch->reset();
-  EXPECT_TRUE(TryLock(late.get(), LOCK_SH).value());
+  EXPECT_FALSE(TryLock(late.get(), LOCK_SH).value());
   EXPECT_EQ(call_count_, 1);
 }
 
@@ -81,6 +82,8 @@ TEST_F(LockWatchTest, EndsWithoutACall) {
   watch->reset();
   EXPECT_LT(steady_clock::now() - begin, kPatience);
   EXPECT_EQ(call_count_, 0);
+  const UniqueFd other = Open();
+  EXPECT_TRUE(TryLock(other.get(), LOCK_SH).value());
 }
 
 TEST_F(LockWatchTest, AFileThatIsNotThereIsAnError) {
