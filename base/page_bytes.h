@@ -1,7 +1,7 @@
 // Memory that files are read into: it begins at a page.
 //
 // A read copies page after page by `rep movsb`, which takes AMD's Zen 4 two and a half times as
-// long where it writes 1 to 31 bytes further behind the beginning of a page than it reads, and
+// long where it writes 10 to 26 bytes further behind the beginning of a page than it reads, and
 // malloc puts large pieces at 16: docs/adr/0023-local-cut.md has the figures.
 #pragma once
 
