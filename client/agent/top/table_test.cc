@@ -92,7 +92,7 @@ TEST(ActivityTest, WhatAServerCannotHaveDoneIsNothing) {
   now.status->mutable_counts()->set_ingest_byte_count(std::numeric_limits<std::uint64_t>::max());
   now.status->mutable_counts()->set_uptime_ms(1001);
   EXPECT_LE(ActivityBetween(&before, now)->duplicate_share().value_or(0), 1);
-  EXPECT_NE(TopTable({now}, {before})[1].find(" TiB/s"), std::string::npos)
+  EXPECT_NE(TopTable({now}, {before})[1].find(" PiB/s"), std::string::npos)
       << TopTable({now}, {before})[1];
 }
 
