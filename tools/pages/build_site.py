@@ -14,6 +14,7 @@ import named
 import references
 import repository
 import runbooks
+import speed_plot
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
@@ -84,6 +85,7 @@ def check(root, out, kerf, kerfd):
     yield from references.findings(root, references.make(root, kerf, kerfd), kerfd)
     yield from runbooks.findings(root)
     yield from figures.findings(root)
+    yield from speed_plot.findings(root)
     yield from findings_in_pages(named.Known(root, kerf, kerfd), texts)
     source = out / "source"
     stage(root, source)
@@ -95,7 +97,7 @@ def check(root, out, kerf, kerfd):
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/site", description="Builds the documentation site into out/site/html, and checks it.")
-    parser.add_argument("--write", action="store_true", help="write docs/reference anew first")
+    parser.add_argument("--write", action="store_true", help=f"write docs/reference and {speed_plot.PLOT} anew first")
     parser.add_argument("kerf", nargs="?", type=pathlib.Path, default=ROOT / "out/kerf")
     parser.add_argument("kerfd", nargs="?", type=pathlib.Path, default=ROOT / "out/kerfd")
     arguments = parser.parse_args()
@@ -106,6 +108,7 @@ def main():
         for name, text in references.make(ROOT, arguments.kerf, arguments.kerfd).items():
             (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
             (ROOT / name).write_text(text, encoding="utf-8")
+        (ROOT / speed_plot.PLOT).write_text(speed_plot.draw(speed_plot.read(ROOT)), encoding="utf-8")
     found = list(check(ROOT, OUT, arguments.kerf, arguments.kerfd))
     for finding in found:
         print(finding)

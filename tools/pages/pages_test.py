@@ -2,6 +2,7 @@
 """Each fault that tools/site is to find is made once, and has to be found: run it with tools/site --test."""
 
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ import prose
 import references
 import repository
 import runbooks
+import speed_plot
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HELP = """Back up files
@@ -136,6 +138,59 @@ class FiguresTest(unittest.TestCase):
         self.assertIn("has no row 'restore, s", self.found_with("| restore, s | 3.89 / 9.64 / 12.81 | 7.85 / 9.60 / 11.02 |\n| stored",
                                                                "| restore, s | 3.09 / 9.64 / 12.81 | 7.85 / 9.60 / 11.02 |\n| stored"))
         self.assertIn("no figures under 'Savings, measured'", self.found_with("## Savings, measured", "## Savings"))
+
+
+class SpeedPlotTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "docs/img").mkdir(parents=True)
+        for name in (speed_plot.SHOWN_BY, speed_plot.DATA, speed_plot.PLOT, "docs/performance.md"):
+            shutil.copyfile(ROOT / name, self.root / name)
+
+    def found_with(self, name, before, after):
+        path = self.root / name
+        text = path.read_text(encoding="utf-8")
+        self.assertIn(before, text)
+        path.write_text(text.replace(before, after), encoding="utf-8")
+        return "\n".join(speed_plot.findings(self.root))
+
+    def test_today_it_is_what_was_measured(self):
+        self.assertEqual([], list(speed_plot.findings(self.root)))
+
+    def test_figures_that_are_not_those_of_the_page(self):
+        found = self.found_with(speed_plot.DATA, "3.89 / 9.64", "3.09 / 9.64")
+        self.assertIn("'restore, s' of 'small files: 65,000, 866 MB; inserts in 1,950' is 3.09 / 9.64 / 12.81, and 3.89 / 9.64 / 12.81 in", found)
+        self.assertIn("speed.svg: not what is made of", found)
+        self.assertIn("is 7.85 / 9.60 / 11.02, and nothing in", self.found_with("docs/performance.md", "| restore, s | 3.89", "| restored, s | 3.89"))
+
+    def test_where_and_when_that_are_not_those_of_the_page(self):
+        for before, after, said in (('date = "2026-11-22"', 'date = "2026-11-29"', "does not say '2026-11-29'"),
+                                    ("cores of an AMD", "cores of a faster AMD", "has no machine '2 virtual cores of a faster AMD EPYC'"),
+                                    ('"restic 0.14.0"', '"restic 0.18.0"', "does not name restic 0.18.0"),
+                                    ("Beside restic and borg", "Beside tar", "has no section 'Beside tar'")):
+            self.assertIn(said, self.found_with(speed_plot.DATA, before, after))
+            shutil.copyfile(ROOT / speed_plot.DATA, self.root / speed_plot.DATA)
+
+    def test_a_plot_that_somebody_has_drawn_over(self):
+        self.assertIn("speed.svg: not what is made of", self.found_with(speed_plot.PLOT, ">6.07<", ">0.07<"))
+
+    def test_a_readme_that_shows_it_late(self):
+        found = self.found_with(speed_plot.SHOWN_BY, "# kerf\n", "# kerf\n" + "\n" * speed_plot.FIRST_LINES)
+        self.assertIn("do not show docs/img/speed.svg", found)
+        self.assertIn("do not say how to start", found)
+
+    def test_bars_are_as_long_as_their_figures(self):
+        drawn = speed_plot.draw(speed_plot.read(ROOT))
+        of_a_second = set()
+        for kind in ("p0", "p1", "p2"):
+            bars = [float(width) for width in re.findall(rf'<rect class="{kind}"[^>]* width="([0-9.]+)" height="11"', drawn)]
+            figures = [float(cell.split(" / ")[int(kind[1])]) for panel in speed_plot.read(ROOT)["panels"] for cell in panel["rows"].values()]
+            self.assertEqual(len(figures), len(bars))
+            of_a_second |= {(round((bar - 0.05) / figure, 2), round((bar + 0.05) / figure, 2)) for bar, figure in zip(bars, figures)}
+        # Each is rounded to a tenth: some scale suits all.
+        self.assertLessEqual(max(low for low, _ in of_a_second), min(high for _, high in of_a_second) + 0.01)
 
 
 class LinksTest(unittest.TestCase):
