@@ -20,8 +20,9 @@ class Failed(Exception):
     """What a person is told."""
 
 
-def run(*words, **options):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_S, **options)
+def run(*words, timeout_s=TOOL_TIMEOUT_S, **options):
+    """What it prints."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=timeout_s, **options)
     if done.returncode != 0:
         raise Failed(f"{' '.join(map(str, words))}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout

@@ -3,6 +3,9 @@
   kerf_VERSION_ARCH.deb, kerfd_VERSION_ARCH.deb   Debian packages; deploy/package/README.md says what they do
   kerf-VERSION-linux-ARCH.tar.gz                  the same files below one folder, for other systems with these libraries
   kerf-VERSION-py3-none-any.whl                   the Python client
+  IMAGE-VERSION-oci-ARCH.tar, .spdx.json          images as OCI archives, made without a container daemon, and what each is made of:
+                                                  kerf (kerfd, with all programs), kerf-agent (kerf) and kerf-redis
+  IMAGES                                          their names, digests and files
   SHA256SUMS                                      of all of them
 
 The same programs of the same commit give the same bytes; the date within is that of the commit, or SOURCE_DATE_EPOCH.
@@ -25,6 +28,7 @@ import tempfile
 import time
 
 import deb
+import image
 import man
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -174,16 +178,18 @@ def wheel(target):
     return pathlib.Path(done.stdout.strip().splitlines()[-1])
 
 
-def make(programs, target, with_wheel):
+def make(programs, target, with_wheel, with_images):
     check_programs(programs, version())
     target.mkdir(parents=True, exist_ok=True)
-    for old in [*target.glob("kerf*"), *target.glob("SHA256SUMS")]:
+    for old in [*target.glob("kerf*"), *target.glob("SHA256SUMS"), *target.glob(image.LIST)]:
         old.unlink()
     date_s = epoch_s()
     made = [debian_package(name, programs, target, deb.debian_version(version()), date_s) for name in PACKAGES]
     made.append(tarball(programs, target, date_s))
     if with_wheel:
         made.append(wheel(target))
+    if with_images:
+        made += image.make(programs, target, version())
     sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in made)
     (target / "SHA256SUMS").write_text(sums, encoding="utf-8")
     return made
@@ -195,9 +201,10 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "out", help="the folder of kerf, kerf-lab and kerfd (out)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "out/packages", help="where they are left, in the place of earlier ones")
     parser.add_argument("--no-wheel", action="store_true", help="without the Python client, which needs the network once")
+    parser.add_argument("--no-images", action="store_true", help="without images, and what of Debian goes into them")
     options = parser.parse_args()
     try:
-        for path in make(options.programs.resolve(), options.output.resolve(), not options.no_wheel):
+        for path in make(options.programs.resolve(), options.output.resolve(), not options.no_wheel, not options.no_images):
             print(f"tools/package: {path} ({path.stat().st_size:,} bytes)")
     except (deb.Failed, man.Failed) as failure:
         print(f"tools/package: {failure}", file=sys.stderr)

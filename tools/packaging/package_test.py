@@ -84,8 +84,8 @@ def verbs_of(program, page):
 def make_all(programs, folder):
     """The folders of today's packages and of older ones."""
     first, second, older = (folder / name for name in ("packages", "again", "older"))
-    package.make(programs, first, False)
-    package.make(programs, second, False)
+    package.make(programs, first, False, False)
+    package.make(programs, second, False, False)
     check((first / "SHA256SUMS").read_text() == (second / "SHA256SUMS").read_text(), "made twice, they are not the same bytes")
     older.mkdir()
     for name in package.PACKAGES:

@@ -7,7 +7,8 @@ import tarfile
 
 
 def write_image(archive, name, root, entrypoint=(), user=None, env=()):
-    """`root`: the bytes of a tar of the image's files. Returns the image's digest, by which a registry knows it."""
+    """`name`: as a container runtime is to know it, with a tag or without one. `root`: the bytes of a tar of the image's files. Returns
+    the image's digest, by which a registry knows it; it does not depend on the name."""
     blobs = {}
 
     def blob(data, kind):
@@ -24,9 +25,11 @@ def write_image(archive, name, root, entrypoint=(), user=None, env=()):
     manifest = blob(json.dumps({
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": config, "layers": [layer]}).encode(), "manifest.v1+json")
-    manifest["annotations"] = {"io.containerd.image.name": name}
+    # containerd, Docker and Podman read the first; what goes by the specification alone, as umoci, the second.
+    tag = name.rpartition("/")[2].partition(":")[2]
+    manifest["annotations"] = {"io.containerd.image.name": name, **({"org.opencontainers.image.ref.name": tag} if tag else {})}
     blobs["oci-layout"] = json.dumps({"imageLayoutVersion": "1.0.0"}).encode()
-    blobs["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [manifest]}).encode()
+    blobs["index.json"] = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest]}).encode()
     with tarfile.open(archive, "w") as tar:
         for path, data in blobs.items():
             entry = tarfile.TarInfo(path)
