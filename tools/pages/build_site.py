@@ -26,6 +26,10 @@ SOURCES = ["README.md", "CHANGELOG.md", "docs", "client/*/README.md", "deploy/*.
 FOR_ENGINEERS = ("docs/adr/", "kernels/", "server/", "tools/", "e2e/")
 # Made by kerfd: its words are in server/metrics.
 MAY_BE_LONG = {"docs/metrics.md"}
+# Pages that say what they are for in their first two sentences: all of docs/ and of what one installs, but for runbooks of one alert or
+# reason, which have a form of their own, and what programs write (server/metrics, server/edge/transcript_test.cc).
+WITH_PURPOSE = ("docs/", "deploy/", "loadtest/")
+WITHOUT_PURPOSE = ("docs/runbooks/alerts/", "docs/runbooks/reasons/", "docs/metrics.md", "docs/spec/transcript.md")
 START = '<!DOCTYPE html><meta charset="utf-8"><title>kerf</title><meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">kerf</a>\n'
 # Twenty seconds on a machine that has nothing else to do.
 BUILD_TIMEOUT_S = 1800
@@ -76,6 +80,8 @@ def findings_in_pages(known, texts):
             continue
         for line, words in prose.long_paragraphs(text) if name not in MAY_BE_LONG else ():
             yield f"{name}:{line}: a paragraph of {words} words; at most {prose.MAX_WORDS}"
+        if name.startswith(WITH_PURPOSE) and not name.startswith(WITHOUT_PURPOSE) and not prose.says_what_for(text):
+            yield f"{name}: its first {prose.OPENING_SENTENCES} sentences do not say what it is for, as 'This page is for ...'"
         for line, what in named.wrong_in(known, text):
             yield f"{name}:{line}: {what}"
 

@@ -76,6 +76,21 @@ class ProseTest(unittest.TestCase):
         self.assertEqual([], list(prose.long_paragraphs(text)))
 
 
+    def test_what_a_page_is_for_is_in_its_first_two_sentences(self):
+        for text in ("# A\n\nThis page is for you. More.\n", "# A\n\nA store is a folder. This page says\nwhich.\n", "# A\n\nHow to do `it`.\n",
+                     "# A\n\nEvery flag. Look here for one.\n"):
+            self.assertTrue(prose.says_what_for(text), text)
+        for text in ("# A\n\nOne. Two. This page is for you.\n", "# A\n\nA page.\n\nThis page is for you.\n", "# This page is for you\n",
+                     "# A\n\nMade by `kerfd`; a test holds this page to it.\n", "# A\n\nOne [of](these.md). `two` goes on. This page is for you.\n"):
+            self.assertFalse(prose.says_what_for(text), text)
+
+    def test_today_all_pages_say_it(self):
+        texts = {name: text for name, text in build_site.pages(ROOT).items() if name.startswith(build_site.WITH_PURPOSE)}
+        missing = {name for name, text in texts.items() if not prose.says_what_for(text)}
+        left_out = {name for name in missing if name.startswith((*build_site.WITHOUT_PURPOSE, *build_site.FOR_ENGINEERS))}
+        self.assertEqual(set(), missing - left_out)
+
+
 class RunbooksTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

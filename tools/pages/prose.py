@@ -2,11 +2,16 @@
 
 import dataclasses
 import functools
+import re
 
 import markdown_it
 
 # Longer than that a paragraph is not read.
 MAX_WORDS = 120
+# What a page is for is said in words that a reader knows again, within so many sentences.
+OPENING_SENTENCES = 2
+_PURPOSE = re.compile(r"\b([Tt]his page (is for|says|has|lists|shows|helps|explains|takes you)|[Tt]hese pages are for|Look here|How to|for whoever)\b")
+_END_OF_SENTENCE = re.compile(r"(?<=[.:?!])\s+(?=[A-Z`*\[])")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +37,19 @@ def long_paragraphs(text):
     for before, token in zip(tokens, tokens[1:]):
         if before.type == "paragraph_open" and token.type == "inline" and (words := _words(token)) > MAX_WORDS:
             yield before.map[0] + 1, words
+
+
+def opening(text):
+    """The first sentences below the title; "" if there are none."""
+    tokens = _tokens(text)
+    for before, token in zip(tokens, tokens[1:]):
+        if before.type == "paragraph_open":
+            return " ".join(" ".join(_END_OF_SENTENCE.split(token.content)[:OPENING_SENTENCES]).split())
+    return ""
+
+
+def says_what_for(text):
+    return _PURPOSE.search(opening(text)) is not None
 
 
 def links(text):

@@ -39,7 +39,7 @@ def kerf_page(verbs):
 
 
 def kerfd_page(verb):
-    return (f"# Flags of kerfd\n\nWhat `kerfd --help` prints: every flag of the server, with its default. "
+    return (f"# Flags of kerfd\n\nLook here for what a flag of kerfd does: all that `kerfd --help` prints, with each default. "
             f"The same as a table, with variables and keys: [settings](settings.md). {_MADE}\n\n```text\n{verb.text}\n```\n")
 
 
