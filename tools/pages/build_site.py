@@ -15,6 +15,7 @@ import references
 import repository
 import runbooks
 import speed_plot
+import undocumented
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
@@ -92,6 +93,7 @@ def check(root, out, kerf, kerfd):
     yield from runbooks.findings(root)
     yield from figures.findings(root)
     yield from speed_plot.findings(root)
+    yield from undocumented.findings(root, texts)
     yield from findings_in_pages(named.Known(root, kerf, kerfd), texts)
     source = out / "source"
     stage(root, source)

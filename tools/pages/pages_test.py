@@ -17,6 +17,7 @@ import references
 import repository
 import runbooks
 import speed_plot
+import undocumented
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HELP = """Back up files
@@ -206,6 +207,28 @@ class SpeedPlotTest(unittest.TestCase):
             of_a_second |= {(round((bar - 0.05) / figure, 2), round((bar + 0.05) / figure, 2)) for bar, figure in zip(bars, figures)}
         # Each is rounded to a tenth: some scale suits all.
         self.assertLessEqual(max(low for low, _ in of_a_second), min(high for _, high in of_a_second) + 0.01)
+
+
+class UndocumentedTest(unittest.TestCase):
+    """The programs and commands of today, and pages that leave something out or make something up."""
+
+    def found_with(self, page, before, after):
+        texts = build_site.pages(ROOT)
+        self.assertIn(before, texts[page])
+        texts[page] = texts[page].replace(before, after)
+        return list(undocumented.findings(ROOT, texts))
+
+    def test_today_all_is_told(self):
+        self.assertEqual([], self.found_with("README.md", "kerf", "kerf"))
+
+    def test_a_type_of_message_that_is_left_out_and_one_that_is_made_up(self):
+        self.assertEqual(["docs/json.md: does not tell of the type of message store_made", "docs/json.md: there is no type of message store_gone"],
+                         self.found_with("docs/json.md", "| `store_made` |", "| `store_gone` |"))
+
+    def test_a_command_that_is_left_out_and_one_that_is_made_up(self):
+        self.assertEqual(["docs/hacking.md: does not tell of the command tools/kube"], self.found_with("docs/hacking.md", "tools/kube ", "kube "))
+        self.assertEqual(["README.md: there is no tools/sites"], self.found_with("README.md", "`tools/site` builds", "`tools/sites` builds"))
+        self.assertEqual([], self.found_with("README.md", "`tools/site` builds", "`out/tools/anything` builds"))
 
 
 class LinksTest(unittest.TestCase):
