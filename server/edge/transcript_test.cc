@@ -38,7 +38,7 @@ constexpr char kKernels[] = "scalar";
 
 constexpr std::string_view kBeginning = R"(# Uploads, byte for byte
 
-What a client and kerfd say to each other, each message as text and as bytes. `server/edge/transcript_test.cc` has this
+This page is for authors of clients: what a client and kerfd say to each other, as text and as bytes. `server/edge/transcript_test.cc` has this
 conversation with a real kerfd and fails where it is not as it stands here; with `KERF_WRITE_TRANSCRIPT=FILE` it writes the page.
 The rules are in [protocol.md](protocol.md).
 

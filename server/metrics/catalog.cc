@@ -424,7 +424,8 @@ std::string_view NameOf(Type type) {
 std::string ReferencePage() {
   std::string page =
       "# Metrics of kerfd\n\n"
-      "Made by `kerfd --print-metrics`; a test holds this page to it. "
+      "This page lists what kerfd measures, for whoever draws it or wants an alert of it. "
+      "Made by `kerfd --print-metrics`; a test holds the page to it. "
       "`kerfd --metrics-listen HOST:PORT` answers over HTTP, with --tls-cert over TLS, without "
       "asking who it "
       "is:\n\n"
