@@ -91,7 +91,7 @@ absl::StatusOr<ForeignMemory> ForeignMemory::Take(UniqueFd fd) {
 }
 
 absl::Status ForeignMemory::Read(std::uint64_t offset_bytes, std::span<std::uint8_t> out) const {
-  if (offset_bytes > size_bytes_ || out.size() > size_bytes_ - offset_bytes) {
+  if (!Holds(offset_bytes, out.size())) {
     return absl::OutOfRangeError(ToAbsl(Cat(out.size(), " bytes from ", offset_bytes,
                                             " on are not within shared memory of ", size_bytes_)));
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,14 @@
 #include "base/unique_fd.h"
 
 namespace kerf {
+
+// What comes over a unix socket with the descriptor, in place of a client's first bytes: no other
+// protocol that is spoken there begins with its first byte.
+inline constexpr std::string_view kSharedMemoryHello = "kerf shares memory, v. 1";
+
+// By which the other side names it from then on, which is the answer: drawn by that side, so that
+// nobody else can name it.
+inline constexpr std::size_t kSharedMemoryTokenBytes = 24;
 
 // Of one memory; its size is whole pages.
 inline constexpr std::size_t kMinSharedBytes = std::size_t{64} << 10;
@@ -50,6 +59,10 @@ class ForeignMemory {
   static absl::StatusOr<ForeignMemory> Take(UniqueFd fd);
 
   std::size_t size_bytes() const { return size_bytes_; }
+
+  bool Holds(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+    return offset_bytes <= size_bytes_ && length_bytes <= size_bytes_ - offset_bytes;
+  }
 
   // Copies what is at `offset_bytes` now. It is not mapped: whatever the other side does, this
   // process is not ended for it, and no memory becomes its own. OutOfRange, and nothing is written,

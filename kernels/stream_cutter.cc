@@ -60,12 +60,17 @@ std::size_t StreamCutter::Append(std::span<const std::uint8_t> bytes) {
 }
 
 std::size_t StreamCutter::AppendBehind(std::span<const std::uint8_t> bytes) {
-  KERF_CHECK(!finished_);
-  if (buffer_ == nullptr) TakeBuffer();
-  const std::size_t count = std::min(bytes.size(), capacity_ - end_);
-  if (count > 0) std::memcpy(buffer_.get() + end_, bytes.data(), count);
+  const std::span<std::uint8_t> room = SpanBehind();
+  const std::size_t count = std::min(bytes.size(), room.size());
+  if (count > 0) std::memcpy(room.data(), bytes.data(), count);
   end_ += count;
   return count;
+}
+
+std::span<std::uint8_t> StreamCutter::SpanBehind() {
+  KERF_CHECK(!finished_);
+  if (buffer_ == nullptr) TakeBuffer();
+  return {buffer_.get() + end_, capacity_ - end_};
 }
 
 std::optional<StreamChunk> StreamCutter::Next() {

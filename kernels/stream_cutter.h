@@ -80,6 +80,9 @@ class StreamCutter {
   // The same for who gathers chunks: copies behind what is there, and moves nothing. Returns 0 if
   // the buffer is full: Release and Compact make room once all is cut.
   std::size_t AppendBehind(std::span<const std::uint8_t> bytes);
+  // As WritableSpan, for who appends behind: all the room that is left, which moves nothing. Commit
+  // says how much of it is used.
+  std::span<std::uint8_t> SpanBehind();
 
   // The stream ends here: what is left becomes the last chunks.
   void Finish() { finished_ = true; }

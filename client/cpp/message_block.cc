@@ -21,6 +21,16 @@ void BlockPool::Resize(std::size_t block_bytes, std::size_t max_blocks) {
   state_->available = max_blocks;
 }
 
+void BlockPool::Resize(std::size_t block_bytes, std::span<std::uint8_t> memory,
+                       const std::shared_ptr<const void>& owner) {
+  Resize(block_bytes, memory.size() / block_bytes);
+  std::lock_guard lock(state_->mutex);
+  for (std::size_t index = state_->max_blocks; index > 0; --index) {
+    state_->idle.push_back(std::make_unique<MessageBlock>(
+        memory.subspan((index - 1) * block_bytes, block_bytes), owner));
+  }
+}
+
 BlockRef BlockPool::Acquire() {
   std::unique_lock lock(state_->mutex);
   state_->freed.wait(lock, [this] { return state_->closed || state_->available > 0; });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/page_bytes.h"
@@ -18,19 +19,24 @@ namespace kerf::client {
 class MessageBlock {
  public:
   explicit MessageBlock(std::size_t capacity_bytes)
-      : bytes_(NewPageBytes(capacity_bytes)), capacity_bytes_(capacity_bytes) {}
+      : own_(NewPageBytes(capacity_bytes)), bytes_(own_.get()), capacity_bytes_(capacity_bytes) {}
+  // Of memory that it keeps alive by `owner`.
+  MessageBlock(std::span<std::uint8_t> bytes, std::shared_ptr<const void> owner)
+      : owner_(std::move(owner)), bytes_(bytes.data()), capacity_bytes_(bytes.size()) {}
 
-  std::uint8_t* data() { return bytes_.get(); }
-  const std::uint8_t* data() const { return bytes_.get(); }
+  std::uint8_t* data() { return bytes_; }
+  const std::uint8_t* data() const { return bytes_; }
   std::size_t size_bytes() const { return size_bytes_; }
   std::size_t free_bytes() const { return capacity_bytes_ - size_bytes_; }
-  std::uint8_t* end() { return bytes_.get() + size_bytes_; }
+  std::uint8_t* end() { return bytes_ + size_bytes_; }
   // The caller has written `count` bytes at end().
   void Grow(std::size_t count) { size_bytes_ += count; }
   void Clear() { size_bytes_ = 0; }
 
  private:
-  PageBytes bytes_;
+  PageBytes own_;
+  std::shared_ptr<const void> owner_;
+  std::uint8_t* bytes_;
   std::size_t capacity_bytes_;
   std::size_t size_bytes_ = 0;
 };
@@ -45,6 +51,9 @@ class BlockPool {
 
   // As if it had been made so. Only before the first block is handed out.
   void Resize(std::size_t block_bytes, std::size_t max_blocks);
+  // The same, with blocks of `block_bytes` of this memory, which they keep alive by `owner`.
+  void Resize(std::size_t block_bytes, std::span<std::uint8_t> memory,
+              const std::shared_ptr<const void>& owner);
 
   // An empty block; waits until one is free. Null once Close() was called.
   BlockRef Acquire();

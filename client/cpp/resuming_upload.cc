@@ -124,10 +124,28 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
   return channel;
 }
 
+std::shared_ptr<MemoryOffer> ResumingUpload::OfferMemory(
+    const std::shared_ptr<grpc::Channel>& channel) {
+  std::string server;
+  {
+    std::lock_guard lock(mutex_);
+    if (!options_.shares_memory || has_lost_shared_ || cancelled_) return nullptr;
+    server = address_;
+  }
+  // Whoever is asked who he is comes by a door, which passes no memory on.
+  if (!server.starts_with("unix:") || options_.tls.token() != nullptr) return nullptr;
+  // Then no bytes are sent, as far as any server of today goes.
+  if (cutter_ != nullptr && options_.stream.open.cutter() == v1::CUTTER_CLIENT) return nullptr;
+  if (!MemoryOffer::IsTaken(channel, asking_)) return nullptr;
+  auto offer = MemoryOffer::Make(server, options_.stream.block_bytes * options_.stream.max_blocks);
+  return offer.ok() ? *std::move(offer) : nullptr;
+}
+
 // From Open to the end; returns how it ended.
 absl::Status ResumingUpload::RunStream() {
   const auto channel = Connect();
   if (!channel.ok()) return channel.status();
+  std::shared_ptr<MemoryOffer> memory = OfferMemory(*channel);
   std::shared_ptr<UploadStream> stream;
   {
     // Its first answer waits for the lock until the stream has its name.
@@ -145,7 +163,10 @@ absl::Status ResumingUpload::RunStream() {
     AnswerHandler& answers = *this;
     UploadStream::Options stream_options = options_.stream;
     stream_options.avoid = avoided_;
+    has_offered_ = memory != nullptr;
+    stream_options.memory = std::move(memory);
     is_cut_here_ = false;
+    shares_data_ = false;
     if (cutter_ == nullptr) stream_options.open.clear_cutter();
     stream = std::make_shared<UploadStream>(*channel, stream_options, answers);
     stream_ = stream;
@@ -184,6 +205,8 @@ void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {
     last = files_begun_;
     if (names_chunks_) {
       stream->NameChunks(naming_);
+    } else if (shares_data_) {
+      stream->ShareData(limits_.max_message_bytes(), limits_.max_named_bytes());
     } else {
       stream->LimitData(limits_.max_message_bytes());
     }
@@ -328,6 +351,7 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
       is_direct_ && opened_ && !has_answered_ && lost_.ok() && ReasonOfLoss(loss).empty();
   broken_count_ = is_broken ? broken_count_ + 1 : 0;
   NoteWorkerLocked(loss);
+  has_lost_shared_ |= shares_data_ && absl::IsDataLoss(loss);
   // Whoever answered with kerf's own words was there.
   if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
   // What this side gave up it would try again. Where a worker has opened nothing, and what was said

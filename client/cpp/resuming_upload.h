@@ -23,6 +23,7 @@
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/front_question.h"
 #include "client/cpp/local_cutter.h"
+#include "client/cpp/memory_offer.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/server_address.h"
 #include "client/cpp/upload_stream.h"
@@ -70,6 +71,9 @@ class ResumingUpload final : private AnswerHandler {
     // Between two questions of AskFront.
     std::chrono::milliseconds question_pause{5'000};
     RetryLimits retry = {};
+    // Where the server cuts, is at a unix socket and takes some: the stream's blocks are memory
+    // that it sees, in place of bytes through the socket.
+    bool shares_memory = true;
     // Of the waits' random part.
     std::uint64_t seed = 0;
     // Shared by all uploads of a run: whether anyone has met a server yet. Before that, a server at
@@ -82,6 +86,8 @@ class ResumingUpload final : private AnswerHandler {
     std::function<void(bool is_direct)> on_opened = {};
     // Of each stream that is opened whose files are cut here.
     std::function<void()> on_cut_here = {};
+    // Of each stream that is opened and whose server takes shared memory.
+    std::function<void()> on_shared = {};
     // Of each stream that was to go past a front and does not: why.
     std::function<void(const absl::Status& why)> on_detour = {};
     // Entries whose stream was lost before it answered their commit: no other stream takes them,
@@ -181,6 +187,8 @@ class ResumingUpload final : private AnswerHandler {
   absl::Status RunStream();
   // To the next server, or past it; sets address_ and is_direct_.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect();
+  // Null: bytes go over the stream.
+  std::shared_ptr<MemoryOffer> OfferMemory(const std::shared_ptr<grpc::Channel>& channel);
   void SendAgain(const std::shared_ptr<UploadStream>& stream);
   bool SendFileAgain(UploadStream& stream, std::uint64_t number);
   // What the file goes on with, or ends with, on a stream whose files are cut here.
@@ -228,6 +236,11 @@ class ResumingUpload final : private AnswerHandler {
   bool opened_ = false;
   // Of the present stream, as Opened has it.
   std::atomic<bool> is_cut_here_ = false;
+  // The present stream has been offered memory, and has taken it.
+  bool has_offered_ = false;
+  bool shares_data_ = false;
+  // What came by it once was not what was sent: no more is offered.
+  bool has_lost_shared_ = false;
   v1::Limits limits_;
   NamingLimits naming_;
   bool ever_opened_ = false;

@@ -148,7 +148,13 @@ absl::Status ResumingUpload::NoteOpenedLocked(const v1::Opened& opened) {
                                    " bytes; it must take at least ",
                                    UploadStream::kMinMessageBytes));
   }
+  if (opened.takes_shared_data() && !has_offered_) {
+    return absl::InternalError("the server takes data from memory that it was not offered");
+  }
   is_cut_here_ = is_cut_here;
+  // A block's bytes are said in one message.
+  shares_data_ = opened.takes_shared_data() && !is_cut_here &&
+                 limits_.max_named_bytes() >= options_.stream.block_bytes;
   if (is_cut_here) naming_ = NamingOf(limits_, options_.stream.open);
   return absl::OkStatus();
 }
@@ -156,6 +162,7 @@ absl::Status ResumingUpload::NoteOpenedLocked(const v1::Opened& opened) {
 void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
   bool is_resumed = false;
   bool is_direct = false;
+  bool is_shared = false;
   {
     std::lock_guard lock(mutex_);
     if (opened_) {
@@ -168,10 +175,12 @@ void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
     ever_opened_ = true;
     is_resumed = stream_count_ > 1;
     is_direct = is_direct_;
+    is_shared = shares_data_;
   }
   handler_.OnAnswer(answer);
   if (options_.on_opened) options_.on_opened(is_direct);
   if (is_cut_here_ && options_.on_cut_here) options_.on_cut_here();
+  if (is_shared && options_.on_shared) options_.on_shared();
   if (is_resumed && options_.on_resumed) options_.on_resumed();
   std::lock_guard lock(mutex_);
   opened_ = true;

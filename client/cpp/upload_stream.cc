@@ -240,9 +240,11 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
       max_blocks_(options.max_blocks),
       pool_(options.block_bytes, options.max_blocks),
       names_pool_(kNamesBlockBytes, kNamesBlocks),
+      memory_(options.memory),
       reactor_(std::make_unique<Reactor>(channel, options, request_id_)) {
   v1::UploadFrame frame;
   *frame.mutable_open() = options.open;
+  if (memory_ != nullptr) frame.mutable_open()->set_shared_memory(memory_->token());
   SendFrame(frame);
   answer_thread_ = std::thread([this] { RunAnswers(); });
 }
@@ -271,7 +273,11 @@ void UploadStream::RunAnswers() {
       reactor_->Cancel();
       continue;
     }
-    for (const v1::UploadAnswer& answer : response.answers()) handler_.OnAnswer(answer);
+    for (const v1::UploadAnswer& answer : response.answers()) {
+      handler_.OnAnswer(answer);
+      if (memory_ == nullptr || answer.chunks().chunks().empty()) continue;
+      ReleaseShared(answer.chunks().file_number(), answer.chunks().chunks().rbegin()->end_offset());
+    }
     handler_.OnMessageEnd();
   }
   end_status_ = WithRequestId(malformed.ok() ? reactor_->final_status() : malformed, request_id_);
@@ -286,6 +292,61 @@ void UploadStream::LimitData(std::size_t max_message_bytes) {
   // As much data as before is on its way, in more messages, and as little of them stays empty.
   pool_.Resize(max_message_bytes, block_bytes_ * max_blocks_ / max_message_bytes);
   min_span_bytes_ = std::min(kMinSpanBytes, max_message_bytes / kMinSpansOfMessage);
+}
+
+void UploadStream::ShareData(std::size_t max_message_bytes, std::uint32_t max_named_bytes) {
+  KERF_CHECK(block_ == nullptr && file_count_ == 0 && max_message_bytes >= kMinMessageBytes);
+  KERF_CHECK(memory_ != nullptr && max_named_bytes >= block_bytes_);
+  shares_data_ = true;
+  naming_.max_named_bytes = std::min(max_named_bytes, kMaxMessageNamedBytes);
+  pool_.Resize(block_bytes_, memory_->memory().bytes(), memory_);
+  names_pool_.Resize(std::min(kNamesBlockBytes, max_message_bytes), kNamesBlocks);
+}
+
+void UploadStream::NoteShared(std::size_t position, std::size_t count) {
+  const std::uint64_t offset_bytes =
+      static_cast<std::uint64_t>(content_->data() - memory_->memory().bytes().data()) + position;
+  if (shared_.length_bytes() > 0 &&
+      shared_.offset_bytes() + shared_.length_bytes() != offset_bytes) {
+    CloseShared();
+  }
+  if (shared_.length_bytes() == 0) shared_.set_offset_bytes(offset_bytes);
+  shared_.set_length_bytes(shared_.length_bytes() + static_cast<std::uint32_t>(count));
+  file_offset_ += count;
+  std::lock_guard lock(unread_mutex_);
+  if (!unread_.empty() && unread_.back().block == content_ &&
+      unread_.back().file_number == file_count_) {
+    unread_.back().end_offset = file_offset_;
+  } else {
+    unread_.push_back({content_, file_count_, file_offset_});
+  }
+}
+
+void UploadStream::ReleaseShared(std::uint64_t file_number, std::uint64_t end_offset) {
+  // Given back without the lock.
+  std::deque<Unread> read;
+  std::lock_guard lock(unread_mutex_);
+  while (!unread_.empty() && (unread_.front().file_number < file_number ||
+                              (unread_.front().file_number == file_number &&
+                               unread_.front().end_offset <= end_offset))) {
+    read.push_back(std::move(unread_.front()));
+    unread_.pop_front();
+  }
+}
+
+void UploadStream::CloseShared() {
+  const std::uint32_t length_bytes = shared_.length_bytes();
+  if (length_bytes == 0) return;
+  if (message_named_bytes_ + length_bytes > naming_.max_named_bytes) SendBlock();
+  v1::UploadFrame frame;
+  *frame.mutable_shared_data() = std::exchange(shared_, {});
+  AppendFrame(frame);
+  message_named_bytes_ += length_bytes;
+}
+
+void UploadStream::CloseFrame() {
+  CloseNames();
+  CloseShared();
 }
 
 void UploadStream::NameChunks(const NamingLimits& limits) {
@@ -334,13 +395,18 @@ void UploadStream::CloseNames() {
 
 bool UploadStream::EnsureRoom(std::size_t count) {
   if (block_ != nullptr && block_->free_bytes() < count) SendBlock();
-  if (block_ == nullptr) block_ = names_chunks_ ? names_pool_.Acquire() : pool_.Acquire();
+  if (block_ == nullptr) {
+    block_ = names_chunks_ || shares_data_ ? names_pool_.Acquire() : pool_.Acquire();
+  }
   return block_ != nullptr;
 }
 
 bool UploadStream::EnsureContentRoom() {
   if (content_ != nullptr && content_->free_bytes() < min_span_bytes_) content_ = nullptr;
-  if (content_ == nullptr) content_ = pool_.TryAcquire();
+  if (content_ != nullptr) return true;
+  // What is shared is sent as often as it would be as bytes.
+  if (shares_data_) Flush();
+  content_ = pool_.TryAcquire();
   if (content_ != nullptr) return true;
   // Blocks come back with the answers to what is named, so that has to be sent.
   Flush();
@@ -365,12 +431,14 @@ std::uint64_t UploadStream::BeginFile(std::string_view file_key, std::uint64_t s
   begin.set_file_key(file_key.data(), file_key.size());
   begin.set_size_hint_bytes(size_hint_bytes);
   begin.set_start_offset(start_offset);
+  file_offset_ = start_offset;
+  CloseFrame();
   AppendFrame(frame);
   return ++file_count_;
 }
 
 std::span<std::uint8_t> UploadStream::DataSpan() {
-  if (names_chunks_) {
+  if (names_chunks_ || shares_data_) {
     if (!EnsureContentRoom()) return {};
     return {content_->end(), content_->free_bytes()};
   }
@@ -379,10 +447,11 @@ std::span<std::uint8_t> UploadStream::DataSpan() {
 }
 
 DataRef UploadStream::CommitData(std::size_t count) {
-  if (names_chunks_) {
+  if (names_chunks_ || shares_data_) {
     if (count == 0 || content_ == nullptr) return {};
     const DataRef reference{content_, content_->size_bytes()};
     content_->Grow(count);
+    if (shares_data_) NoteShared(reference.position, count);
     return reference;
   }
   if (count == 0 || block_ == nullptr) return {};
@@ -402,7 +471,7 @@ void UploadStream::EndFile(std::uint64_t size_bytes, std::span<const std::uint8_
   v1::FileEnd& end = *frame.mutable_file_end();
   end.set_size_bytes(size_bytes);
   end.set_content_hash(content_hash.data(), content_hash.size());
-  CloseNames();
+  CloseFrame();
   AppendFrame(frame);
 }
 
@@ -414,7 +483,7 @@ void UploadStream::SendBlock() {
 }
 
 void UploadStream::Flush() {
-  CloseNames();
+  CloseFrame();
   SendBlock();
 }
 

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "base/limits.h"
+#include "client/cpp/memory_offer.h"
 #include "client/cpp/message_block.h"
 #include "grpcpp/channel.h"
 #include "kerf/v1/chunking.pb.h"
@@ -69,6 +72,8 @@ class UploadStream {
     std::string shard_key = "";
     // Names of workers that it shall not meet while there are others.
     std::vector<std::string> avoid = {};
+    // That its server has, of block_bytes * max_blocks; null: none.
+    std::shared_ptr<MemoryOffer> memory = nullptr;
   };
 
   // Connects and sends Open. `handler` must outlive the stream.
@@ -79,11 +84,14 @@ class UploadStream {
   UploadStream(const UploadStream&) = delete;
   UploadStream& operator=(const UploadStream&) = delete;
 
-  // One of the next two is called before the first file, once Opened has said what this side may
+  // One of the next three is called before the first file, once Opened has said what this side may
   // send. Commits and reports are as long as their caller makes them.
 
   // Messages of data have at most so many bytes; kMinMessageBytes at least.
   void LimitData(std::size_t max_message_bytes);
+  // Data lies in the memory of the options, and is not sent: messages say where. A message has at
+  // most max_message_bytes, and says so of at most max_named_bytes, which is a block at least.
+  void ShareData(std::size_t max_message_bytes, std::uint32_t max_named_bytes);
   // This side cuts: data is kept and not sent, and NameChunk says in its place what it is.
   void NameChunks(const NamingLimits& limits);
   // The next chunk of the file. Its bytes may have been committed or not.
@@ -126,8 +134,13 @@ class UploadStream {
   bool EnsureRoom(std::size_t count);
   bool EnsureContentRoom();
   void AppendFrame(const v1::UploadFrame& frame);
-  // Ends the frame of names that is being made.
+  // Ends the frame of names, or of shared data, that is being made.
+  void CloseFrame();
   void CloseNames();
+  void CloseShared();
+  void NoteShared(std::size_t position, std::size_t count);
+  // The server has read all of the file up to here, and of the files before.
+  void ReleaseShared(std::uint64_t file_number, std::uint64_t end_offset);
   void SendBlock();
   void SendFrame(const v1::UploadFrame& frame);
   void RunAnswers();
@@ -140,14 +153,28 @@ class UploadStream {
   std::size_t min_span_bytes_ = kMinSpanBytes;
   // The message that is being made.
   BlockRef block_;
-  // While chunks are named messages are small, and have blocks of their own: data that waits for
-  // their answers must not keep them from being sent.
+  // While chunks are named, or data is shared, messages are small, and have blocks of their own:
+  // data that waits for their answers must not keep them from being sent.
   BlockPool names_pool_;
   bool names_chunks_ = false;
+  const std::shared_ptr<MemoryOffer> memory_;
+  bool shares_data_ = false;
+  v1::SharedData shared_;
+  // What the server may still read, in the order in which it does: whoever wrote it may be done
+  // with it already, as with what is sent again. Told by answers, and so with a lock of its own.
+  struct Unread {
+    BlockRef block;
+    std::uint64_t file_number = 0;
+    std::uint64_t end_offset = 0;
+  };
+  std::mutex unread_mutex_;
+  std::deque<Unread> unread_;
+  // Of the file, behind what was committed last.
+  std::uint64_t file_offset_ = 0;
   NamingLimits naming_;
   BlockRef content_;
   v1::UploadFrame names_;
-  // Of files, that the message names.
+  // Of files, that the message names, or says where they lie.
   std::uint64_t message_named_bytes_ = 0;
   std::uint64_t file_count_ = 0;
   std::unique_ptr<Reactor> reactor_;

@@ -113,6 +113,9 @@ grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
   response->mutable_limits()->set_max_named_bytes(options_.engine->limits.max_named_bytes);
   response->set_worker(options_.engine->worker_name);
   for (const std::string_view name : kServerFeatures) response->add_features(std::string(name));
+  if (options_.engine->shared_memories != nullptr) {
+    response->add_features(std::string(kSharedDataFeature));
+  }
   const Profile default_profile = *ParseProfile(kDefaultProfileName);
   cuda::GpuSet* const gpus = options_.engine->gpus;
   if (gpus != nullptr && gpus->PlanOf(default_profile, DigestAlgorithm::kBlake3) != nullptr) {

@@ -335,7 +335,8 @@ TEST_F(ProtocolTest, AFrameOfALaterReleaseIsPassedOver) {
 }
 
 TEST_F(ProtocolTest, FeaturesAreAnnounced) {
-  const std::vector<std::string> expected = {"chunk-digests", "index-epoch", "unknown-frames"};
+  const std::vector<std::string> expected = {"chunk-digests", "index-epoch", "shared-data",
+                                             "unknown-frames"};
   const auto sorted = [](const auto& names) {
     std::vector<std::string> copy(names.begin(), names.end());
     std::sort(copy.begin(), copy.end());
@@ -358,7 +359,8 @@ TEST_F(ProtocolTest, FeaturesAreAnnounced) {
 // What release 0.1.0 knows, and of each kind that came later the feature without whose name nobody
 // is sent it: whoever adds a kind writes that here, too.
 TEST_F(ProtocolTest, WhatCameBehind010HasAFeature) {
-  const std::map<std::string, std::string> later = {{"chunk_digests", "chunk-digests"}};
+  const std::map<std::string, std::string> later = {{"chunk_digests", "chunk-digests"},
+                                                    {"shared_data", "shared-data"}};
   const auto stub = v1::ChunkingService::NewStub(channel_);
   grpc::ClientContext context;
   v1::GetCapabilitiesResponse capabilities;

@@ -33,6 +33,8 @@
 #include "server/hints/hint_cache.h"
 #include "server/listener/grpc_listener.h"
 #include "server/logging/rated_log.h"
+#include "server/net/listen_address.h"
+#include "server/net/shared_memories.h"
 #include "server/quota/quota_index.h"
 #include "server/quota/quotas.h"
 #include "server/worker/buffer_pool.h"
@@ -82,6 +84,7 @@ class GrpcServer final : public Server {
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
         gate_(options.access),
+        shared_memories_(options.max_streams),
         quotas_(&gate_, &options_.clock),
         quota_index_(index, &quotas_, &options_.clock),
         deadline_index_(&quota_index_, options.timeouts.index, &options_.clock),
@@ -101,6 +104,7 @@ class GrpcServer final : public Server {
                 .answer_budget_bytes = kAnswerBudgetBytes,
                 .max_cut_buffer_bytes = options.stream_memory_bytes / 2,
                 .worker_name = options.worker_name,
+                .shared_memories = TakesMemory() ? &shared_memories_ : nullptr,
                 .hints = options.hints,
                 .gpus = options.gpus,
                 .asks_ahead = index->is_remote(),
@@ -168,6 +172,8 @@ class GrpcServer final : public Server {
   }
 
  private:
+  // Whoever shares memory is at a unix socket, at which nobody asks who he is.
+  bool TakesMemory() const;
   void Watch();
   void Count(v1::WorkerCounts& counts) const;
   void ShowIndex(v1::IndexState& state) const;
@@ -181,6 +187,7 @@ class GrpcServer final : public Server {
   BufferPool buffers_;
   StreamRegistry registry_;
   const access::Gate gate_;
+  SharedMemories shared_memories_;
   Quotas quotas_;
   const TimePoint started_at_ = std::chrono::steady_clock::now();
   const std::uint64_t process_ = DrawProcess();
@@ -218,6 +225,14 @@ class GrpcServer final : public Server {
   std::thread watchdog_;
 };
 
+bool GrpcServer::TakesMemory() const {
+  if (!gate_.is_open()) return false;
+  return std::any_of(options_.listen.begin(), options_.listen.end(), [](const std::string& text) {
+    const auto address = ParseListenAddress(text);
+    return address.ok() && address->is_unix;
+  });
+}
+
 absl::Status GrpcServer::Listen() {
   TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
                          .memory_bytes = options_.memory_bytes,
@@ -226,7 +241,8 @@ absl::Status GrpcServer::Listen() {
                          .max_connections = options_.max_connections,
                          .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
                          .write_stall = options_.timeouts.write_stall,
-                         .tls = options_.tls};
+                         .tls = options_.tls,
+                         .shared_memories = TakesMemory() ? &shared_memories_ : nullptr};
   audit::AskWhoComes(&gate_, options_.audit, &limits);
   KERF_ASSIGN_OR_RETURN(listener_, GrpcListener::Start(
                                        options_.listen, limits,

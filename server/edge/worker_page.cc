@@ -18,6 +18,7 @@ constexpr double kNsPerSecond = 1e9;
 void AddStreams(metrics::Page& page, const StreamMetrics& streams) {
   page.Add(metrics::kGoAways, streams.goaways.value());
   page.Add(metrics::kIngestBytes, streams.ingest_bytes.value());
+  page.Add(metrics::kSharedBytes, streams.shared_bytes.value());
   for (std::size_t index = 0; index < kVerdictNames.size(); ++index) {
     page.Add(metrics::kChunks, streams.verdicts[index].chunks.value(), {kVerdictNames[index]});
   }

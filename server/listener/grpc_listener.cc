@@ -197,7 +197,8 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   if (!unix_sockets.empty()) {
     listener->unix_ = std::make_unique<UnixAcceptor>(
         std::move(unix_sockets),
-        [here = listener.get()](UniqueFd socket) { return here->Serve(std::move(socket)); });
+        [here = listener.get()](UniqueFd socket) { return here->Serve(std::move(socket)); },
+        limits.shared_memories);
     listener->unix_->Start();
   }
   if (!doors.empty()) listener->OpenDoor(limits, std::move(doors));

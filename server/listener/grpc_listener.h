@@ -25,6 +25,7 @@
 
 namespace kerf {
 
+class SharedMemories;
 class TlsSource;
 
 struct TransportLimits {
@@ -51,6 +52,9 @@ struct TransportLimits {
   // Then: of such a client's connections at once; nothing: no bound of its own. May be null.
   std::function<std::optional<std::uint64_t>(const SeenClient& client)> max_connections_of =
       nullptr;
+  // Where memory goes that clients share at unix sockets without a door; outlives the listener.
+  // Null: none is taken.
+  SharedMemories* shared_memories = nullptr;
   // Told of whoever the door does not let in, as often as strangers like; may not wait. May be
   // null.
   std::function<void(const TurnedAway& client)> on_turned_away = nullptr;

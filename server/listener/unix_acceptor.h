@@ -1,16 +1,20 @@
-// Takes the connections of unix sockets for gRPC, and can end them.
+// Takes the connections of unix sockets for gRPC, and can end them; and the memory that clients
+// share (docs/adr/0034-shared-memory.md).
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "server/net/shared_memories.h"
 
 namespace kerf {
 
@@ -20,12 +24,17 @@ namespace kerf {
 // listener ever accept again when descriptors were short once (CVE-2023-4785). So connections are
 // accepted here, and a second descriptor of each is kept, which is all that it takes to end it.
 //
+// A connection whose first byte is that of kSharedMemoryHello is none for gRPC: with it comes
+// memory that a client shares, and it is answered by a token, of which it is the life. One that
+// says nothing for kFirstByteWait is gRPC's.
+//
 // Thread-safe, but for Start, which is called once.
 class UnixAcceptor {
  public:
   // `serve` takes a connection that does not block, from a thread of this class, or refuses it:
-  // then it is closed.
-  UnixAcceptor(std::vector<UniqueFd> listeners, std::function<bool(UniqueFd)> serve);
+  // then it is closed. `memories` outlives it; null: none is taken, and all are gRPC's at once.
+  UnixAcceptor(std::vector<UniqueFd> listeners, std::function<bool(UniqueFd)> serve,
+               SharedMemories* memories = nullptr);
   // Ends what is left.
   ~UnixAcceptor();
   UnixAcceptor(const UnixAcceptor&) = delete;
@@ -38,23 +47,54 @@ class UnixAcceptor {
 
   std::size_t connection_count() const { return connection_count_.load(); }
 
+  // For a client's first byte, which a client of gRPC sends at once.
+  static constexpr std::chrono::milliseconds kFirstByteWait{1'000};
+
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection {
+    UniqueFd second;
+    // Until its first byte has come: what gRPC would have.
+    UniqueFd unserved;
+    Clock::time_point since;
+    // Of the memory that has come with it.
+    std::optional<SharedMemories::Token> token;
+  };
+  struct Silent {
+    int number = -1;
+    // Of the connection that it was then: another one may have its number.
+    Clock::time_point since;
+  };
+
   void Run();
+  void RunOnce();
   void Arm();
   void Accept(int listener);
+  bool AcceptOne(int listener);
+  void OnEvent(int number);
+  void Serve(int number);
+  // Whatever is wrong with it, the connection ends.
+  void TakeMemory(int number);
+  void ServeSilent();
   void Forget(int number);
   void EndAll();
   bool Watch(int socket, std::uint32_t events);
+  void WatchFor(int socket, std::uint32_t events);
+  int WaitMs() const;
 
   const std::vector<UniqueFd> listeners_;
   const std::function<bool(UniqueFd)> serve_;
+  SharedMemories* const memories_;
   const UniqueFd epoll_;
   const UniqueFd wakeup_;
   // Of the thread alone, with what follows.
   std::vector<bool> is_armed_;
-  std::chrono::steady_clock::time_point arms_at_;
-  // The second descriptor of each, by its number.
-  std::unordered_map<int, UniqueFd> connections_;
+  Clock::time_point arms_at_;
+  Clock::time_point ends_at_ = Clock::time_point::max();
+  // By the numbers of their second descriptors.
+  std::unordered_map<int, Connection> connections_;
+  // All that have come within kFirstByteWait, in their order.
+  std::deque<Silent> silent_;
   std::atomic<std::size_t> connection_count_{0};
   std::atomic<bool> is_stopping_{false};
   std::atomic<bool> is_closing_{false};

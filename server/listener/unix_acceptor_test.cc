@@ -1,5 +1,6 @@
 #include "server/listener/unix_acceptor.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -11,18 +12,24 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/passed_file.h"
+#include "base/shared_memory.h"
 #include "server/logging/logging.h"
 #include "server/net/listen_unix.h"
+#include "server/net/shared_memories.h"
 
 namespace kerf {
 namespace {
@@ -85,7 +92,7 @@ class Served {
 
 class UnixAcceptorTest : public testing::Test {
  protected:
-  UnixAcceptorTest() {
+  explicit UnixAcceptorTest(bool takes_memory = false) {
     std::string pattern = "/tmp/kerf-acceptor-XXXXXX";
     folder_ = mkdtemp(pattern.data());
     std::vector<UniqueFd> listeners;
@@ -96,7 +103,8 @@ class UnixAcceptorTest : public testing::Test {
     }
     acceptor_ = std::make_unique<UnixAcceptor>(
         std::move(listeners),
-        [served = &served_](UniqueFd socket) { return served->Take(std::move(socket)); });
+        [served = &served_](UniqueFd socket) { return served->Take(std::move(socket)); },
+        takes_memory ? &memories_ : nullptr);
     acceptor_->Start();
   }
   ~UnixAcceptorTest() override {
@@ -118,6 +126,7 @@ class UnixAcceptorTest : public testing::Test {
   }
   std::string folder_;
   Served served_;
+  SharedMemories memories_{2};
   std::unique_ptr<UnixAcceptor> acceptor_;
 };
 
@@ -225,6 +234,129 @@ TEST_F(UnixAcceptorTest, AcceptsAgainOnceThereAreDescriptors) {
   const UniqueFd next = Connect();
   EXPECT_TRUE(Becomes([&] { return served_.count() > count; }));
   EXPECT_FALSE(Ends(next, milliseconds(400)));
+}
+
+class MemoryAcceptorTest : public UnixAcceptorTest {
+ protected:
+  MemoryAcceptorTest() : UnixAcceptorTest(true) {}
+
+  static void Say(const UniqueFd& client, std::string_view words) {
+    EXPECT_EQ(send(client.get(), words.data(), words.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(words.size()));
+  }
+  UniqueFd Share() const {
+    UniqueFd client = Connect();
+    const auto memory = SharedMemory::Make(kMinSharedBytes);
+    EXPECT_TRUE(SendFile(client.get(), AsBytes(kSharedMemoryHello), memory->fd()).ok());
+    return client;
+  }
+  static std::string TokenOf(const UniqueFd& client) {
+    std::string token(kSharedMemoryTokenBytes + 1, '\0');
+    if (!IsReadable(client, kPatience)) return "";
+    const ssize_t count = recv(client.get(), token.data(), token.size(), 0);
+    token.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    return token;
+  }
+  static std::span<const std::uint8_t> AsBytes(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+  }
+};
+
+TEST_F(MemoryAcceptorTest, AWordIsServedAndStillThere) {
+  const UniqueFd client = Connect();
+  Say(client, "PRI * HTTP/2.0");
+  ASSERT_TRUE(Becomes([&] { return served_.count() == 1; }));
+  std::string words(20, '\0');
+  EXPECT_EQ(recv(served_.At(0), words.data(), words.size(), 0), 14);
+  EXPECT_EQ(words.substr(0, 14), "PRI * HTTP/2.0");
+  // Its end is seen as ever.
+  served_.Close(0);
+  EXPECT_TRUE(Ends(client));
+  EXPECT_TRUE(Becomes([&] { return acceptor_->connection_count() == 0; }));
+}
+
+TEST_F(MemoryAcceptorTest, WhoSaysNothingIsServedAllTheSame) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<UniqueFd> clients(20);
+  for (UniqueFd& client : clients) client = Connect();
+  ASSERT_TRUE(Becomes([&] { return served_.count() == clients.size(); }));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, UnixAcceptor::kFirstByteWait / 2);
+  // Later words are no memory: it is gRPC's.
+  Say(clients[0], kSharedMemoryHello);
+  EXPECT_FALSE(Ends(clients[0], milliseconds(300)));
+}
+
+TEST_F(MemoryAcceptorTest, WhoGoesBeforeHisFirstWordLeavesNothing) {
+  for (int turn = 0; turn < 5; ++turn) {
+    Connect();
+    EXPECT_TRUE(Becomes([&] { return acceptor_->connection_count() == 0; }));
+  }
+  EXPECT_EQ(served_.count(), 0u);
+}
+
+TEST_F(MemoryAcceptorTest, AMemoryHasATokenAsLongAsItsConnection) {
+  UniqueFd client = Share();
+  const std::string token = TokenOf(client);
+  ASSERT_EQ(token.size(), kSharedMemoryTokenBytes);
+  const auto memory = memories_.Find(token);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(memory->size_bytes(), kMinSharedBytes);
+  EXPECT_EQ(served_.count(), 0u);
+  EXPECT_EQ(acceptor_->connection_count(), 1u);
+  client.Reset();
+  EXPECT_TRUE(Becomes([&] { return memories_.count() == 0; }));
+  EXPECT_EQ(memories_.Find(token), nullptr);
+  EXPECT_EQ(acceptor_->connection_count(), 0u);
+}
+
+TEST_F(MemoryAcceptorTest, WhoSaysMoreEndsIt) {
+  const UniqueFd client = Share();
+  ASSERT_EQ(TokenOf(client).size(), kSharedMemoryTokenBytes);
+  Say(client, "and more");
+  EXPECT_TRUE(Ends(client));
+  EXPECT_TRUE(Becomes([&] { return memories_.count() == 0; }));
+}
+
+TEST_F(MemoryAcceptorTest, SoManyAreTakenAndNoMore) {
+  const UniqueFd one = Share();
+  UniqueFd other = Share();
+  EXPECT_EQ(TokenOf(one).size(), kSharedMemoryTokenBytes);
+  EXPECT_EQ(TokenOf(other).size(), kSharedMemoryTokenBytes);
+  EXPECT_TRUE(Ends(Share()));
+  other.Reset();
+  ASSERT_TRUE(Becomes([&] { return memories_.count() == 1; }));
+  EXPECT_EQ(TokenOf(Share()).size(), kSharedMemoryTokenBytes);
+}
+
+TEST_F(MemoryAcceptorTest, WhatIsNoneEndsItsConnectionAndNoOther) {
+  const UniqueFd there = Share();
+  ASSERT_EQ(TokenOf(there).size(), kSharedMemoryTokenBytes);
+  const UniqueFd without = Connect();
+  Say(without, kSharedMemoryHello);
+  EXPECT_TRUE(Ends(without));
+  const UniqueFd partly = Connect();
+  Say(partly, kSharedMemoryHello.substr(0, 1));
+  EXPECT_TRUE(Ends(partly));
+  const UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const UniqueFd with_file = Connect();
+  EXPECT_TRUE(SendFile(with_file.get(), AsBytes(kSharedMemoryHello), file.get()).ok());
+  EXPECT_TRUE(Ends(with_file));
+  const auto memory = SharedMemory::Make(kMinSharedBytes);
+  const UniqueFd other_words = Connect();
+  EXPECT_TRUE(SendFile(other_words.get(), AsBytes("kerf shares memory, v. 2"), memory->fd()).ok());
+  EXPECT_TRUE(Ends(other_words));
+  EXPECT_EQ(memories_.count(), 1u);
+  EXPECT_FALSE(Ends(there, milliseconds(100)));
+}
+
+TEST_F(MemoryAcceptorTest, ItsEndEndsAllOfThem) {
+  const UniqueFd shares = Share();
+  EXPECT_EQ(TokenOf(shares).size(), kSharedMemoryTokenBytes);
+  const UniqueFd silent = Connect();
+  ASSERT_TRUE(Becomes([&] { return acceptor_->connection_count() == 2; }));
+  acceptor_.reset();
+  EXPECT_TRUE(Ends(shares));
+  EXPECT_TRUE(Ends(silent));
 }
 
 }  // namespace

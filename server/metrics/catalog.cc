@@ -170,7 +170,10 @@ const Metric kGoAways{"kerf_goaways_total", kCounter, kWorkers,
 const Metric kIngestBytes{
     "kerf_ingest_bytes_total", kCounter, kWorkers,
     "Bytes of upload messages, frames included, and of files that clients have "
-    "cut and named by their chunks."};
+    "cut and named by their chunks, or that lie in memory that clients share."};
+const Metric kSharedBytes{"kerf_shared_bytes_total", kCounter, kWorkers,
+                          "The part of kerf_ingest_bytes_total that lay in memory that clients of "
+                          "this machine share."};
 const Metric kChunks{"kerf_chunks_total", kCounter, kWorkers, "Chunks that were answered.",
                      kVerdictLabels};
 const Metric kChunkBytes{"kerf_chunk_bytes_total", kCounter, kWorkers,
@@ -354,6 +357,7 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kStreamsEnded,
                                     &kGoAways,
                                     &kIngestBytes,
+                                    &kSharedBytes,
                                     &kChunks,
                                     &kChunkBytes,
                                     &kChunkSize,

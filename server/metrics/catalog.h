@@ -68,6 +68,7 @@ extern const Metric kStreamsRefused;
 extern const Metric kStreamsEnded;
 extern const Metric kGoAways;
 extern const Metric kIngestBytes;
+extern const Metric kSharedBytes;
 extern const Metric kChunks;
 extern const Metric kChunkBytes;
 extern const Metric kChunkSize;

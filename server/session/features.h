@@ -16,6 +16,10 @@ inline constexpr std::string_view kUnknownFramesFeature = "unknown-frames";
 // It takes ChunkDigests of whoever asks for it in Open.
 inline constexpr std::string_view kChunkDigestsFeature = "chunk-digests";
 
+// It takes memory that a client of its machine shares, and SharedData. Only where it listens at a
+// unix socket without a door.
+inline constexpr std::string_view kSharedDataFeature = "shared-data";
+
 inline constexpr std::array kServerFeatures = {kIndexEpochFeature, kUnknownFramesFeature,
                                                kChunkDigestsFeature};
 

@@ -149,6 +149,17 @@ absl::Status Session::AddData(std::uint64_t data_bytes) {
   return absl::OkStatus();
 }
 
+absl::Status Session::AddSharedData(std::uint64_t data_bytes) {
+  KERF_RETURN_IF_ERROR(CheckMayBring("SharedData", false));
+  if (!shares_data_) {
+    return MakeError(
+        Reason::kFrameOrder,
+        "SharedData on a stream that has no shared memory: Opened.takes_shared_data is "
+        "not set, so the client sends Data");
+  }
+  return AddData(data_bytes);
+}
+
 absl::Status Session::CheckLengths(const v1::ChunkDigests& named) const {
   const Profile& rule = parameters_.profile.rule;
   bool is_behind_short = has_short_chunk_;

@@ -73,10 +73,15 @@ class Session {
   // Once open and before the first file: ChunkDigests come in place of Data.
   void LetClientCut() { client_cuts_ = true; }
   bool client_cuts() const { return client_cuts_; }
+  // The same: SharedData may come, beside Data.
+  void LetShareData() { shares_data_ = true; }
+  bool shares_data() const { return shares_data_; }
 
   // FRAME_ORDER for a frame that may not come now.
   absl::Status BeginFile(const v1::FileBegin& begin);
   absl::Status AddData(std::uint64_t data_bytes);
+  // The same of bytes that lie in memory which the client shares.
+  absl::Status AddSharedData(std::uint64_t data_bytes);
   // Checks the chunks that the client names as a whole, and counts their bytes as AddData would.
   // All that it knows of a chunk is what it is told: that it may be one of the profile's.
   absl::Status AddDigests(const v1::ChunkDigests& named);
@@ -175,6 +180,7 @@ class Session {
   bool in_file_ = false;
   bool is_draining_ = false;
   bool client_cuts_ = false;
+  bool shares_data_ = false;
   // The client has named a chunk of the file that only its end allows.
   bool has_short_chunk_ = false;
   std::uint64_t file_number_ = 0;

@@ -58,6 +58,10 @@ class CutBuffer {
   // full: then Cut, answer the chunks, and Compact. This is the one copy between the transport's
   // slices and the kernels.
   std::size_t Append(Bytes bytes);
+  // The same for who reads in place: where the next bytes go, nothing if the buffer is full; and
+  // how many of them have come.
+  std::span<std::uint8_t> Room() { return cutter_.SpanBehind(); }
+  void Grow(std::size_t count) { cutter_.Commit(count); }
 
   // Cuts what is certain: as long as the longest chunk fits before the end of what has arrived, or
   // twice the longest one where hints are followed.

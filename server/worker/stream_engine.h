@@ -21,6 +21,7 @@ class Index;
 class KnownRepositories;
 class MemoryBudget;
 class SharedBudget;
+class SharedMemories;
 class ThreadPool;
 struct RapidTotals;
 struct StreamMetrics;
@@ -62,6 +63,8 @@ struct EngineContext {
   // waits for such a turn with each.
   std::chrono::nanoseconds shared_turn_time = std::chrono::milliseconds(1);
   std::string worker_name;
+  // What clients of this machine share; null: nothing is taken.
+  const SharedMemories* shared_memories = nullptr;
   // Null: files are cut without hints.
   std::shared_ptr<HintCache> hints;
   // Null: the CPU cuts. Closed before the pool goes.
@@ -90,8 +93,8 @@ class StreamSink {
   // with what is answered.
   virtual absl::Status MayStoreIn(std::string_view /*repository*/) { return absl::OkStatus(); }
 
-  // The message in hand names so much of files whose bytes stay with the client: it counts as if it
-  // had brought them.
+  // The message in hand names so much of files whose bytes are not in it: it counts as if it had
+  // brought them.
   virtual void CountNamed(std::uint64_t /*bytes*/) {}
 
   // Encoded answers (answer_encoder.h) to be written as soon as the transport takes them, in order.

@@ -55,6 +55,8 @@ struct ChunkCounters {
 // Thread-safe.
 struct StreamMetrics {
   metrics::Counter ingest_bytes;
+  // Of these, in memory that clients share.
+  metrics::Counter shared_bytes;
   // By verdict, kNew first.
   std::array<ChunkCounters, 3> verdicts;
   metrics::Histogram chunk_size{kChunkSizeBounds};

@@ -8,19 +8,13 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "kernels/cuda/pipeline/gpu_set.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
-#include "kernels/registry.h"
 #include "server/audit/call_record.h"
 #include "server/errors/errors.h"
-#include "server/hints/hint_cache.h"
 #include "server/index/index.h"
-#include "server/index/rules.h"
-#include "server/session/features.h"
 #include "server/worker/answer_encoder.h"
 #include "server/worker/batch_answers.h"
-#include "server/worker/buffer_pool.h"
 #include "server/worker/cut_digests.h"
 
 namespace kerf {
@@ -30,8 +24,6 @@ namespace {
 constexpr std::size_t kStepBytes = 64 * 1024;
 // Answers are handed to the transport at least this often, so that the client can begin to store.
 constexpr std::size_t kSendBytes = 64 * 1024;
-// A piece for the GPU: much enough for the streams that are busy to fill its batches.
-constexpr std::size_t kGpuPieceBytes = 2u << 20;
 // What an open stream holds beside buffers, messages and the tables of its session.
 constexpr std::size_t kStreamBytes = 16 * 1024;
 // Of what the index is asked: the stream's and, as it may outlive the stream, the index's own.
@@ -100,11 +92,8 @@ Task<absl::Status> Upload::OnFrame(const Frame& frame) {
   KERF_RETURN_IF_ERROR(session_.AddData(frame.data_bytes));
   strand_.record().Add(audit::Count::kBytes, frame.data_bytes);
   if (frame.data_bytes == 0) return absl::OkStatus();
-  data_ = frame.data;
-  data_offset_ = 0;
-  const Taken taken = TakeData();
-  if (taken == Taken::kAll) return absl::OkStatus();
-  return TakeRest(taken);
+  data_ = {.pieces = frame.data};
+  return Take();
 }
 
 Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
@@ -120,6 +109,9 @@ Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
     case v1::UploadFrame::kChunkDigests:
       if (session_.is_draining()) return absl::OkStatus();
       return OnChunkDigests(frame.chunk_digests());
+    case v1::UploadFrame::kSharedData:
+      if (session_.is_draining()) return absl::OkStatus();
+      return OnSharedData(frame.shared_data());
     case v1::UploadFrame::kCommit:
       return OnCommit(frame.commit());
     case v1::UploadFrame::kReportStale:
@@ -133,114 +125,6 @@ Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
   }
 }
 
-Task<absl::Status> Upload::OnOpen(const v1::Open& open) {
-  // Also of one that is refused.
-  strand_.record().SetOpen(open.repository(), open.digest_algorithm(), open.profile(),
-                           open.agent());
-  KERF_CO_RETURN_IF_ERROR(session_.Open(open));
-  KERF_CO_RETURN_IF_ERROR(co_await CheckOpen());
-  co_return Begin(open.cutter());
-}
-
-Task<absl::Status> Upload::CheckOpen() {
-  // First: what the index would answer is not for everybody.
-  KERF_CO_RETURN_IF_ERROR(strand_.sink().MayStoreIn(session_.parameters().repository.name));
-  if (context_.repositories != nullptr) {
-    KERF_CO_RETURN_IF_ERROR(co_await IsKnown(NewCall()));
-  }
-  // Any other epoch no index is far behind.
-  if (session_.parameters().store_epoch <= index_rules::kMaxEpochStep) co_return absl::OkStatus();
-  const std::shared_ptr<StreamCall> call = NewCall();
-  call->digests.resize(1);
-  KERF_CO_RETURN_IF_ERROR(co_await LookUp(call));
-  co_return absl::OkStatus();
-}
-
-absl::Status Upload::Begin(v1::Cutter wanted) {
-  const UploadProfile& profile = session_.parameters().profile;
-  const RepositoryId& repository = session_.parameters().repository;
-  KERF_RETURN_IF_ERROR(CheckCriterion(context_.hints.get(), repository, profile));
-  if (ClientCuts(wanted)) {
-    session_.LetClientCut();
-    strand_.ReadOneByOne();
-    named_ = std::make_unique<NamedChunks>(repository.digest_algorithm);
-  } else {
-    KERF_RETURN_IF_ERROR(BeginCutting());
-  }
-  v1::UploadAnswer answer;
-  v1::Opened& opened = *answer.mutable_opened();
-  opened.set_session_id(strand_.session_id());
-  FillLimits(context_.limits, opened.mutable_limits());
-  opened.set_worker(context_.worker_name);
-  if (session_.client_cuts()) {
-    opened.set_cutter(v1::CUTTER_CLIENT);
-    opened.mutable_limits()->set_max_named_bytes(context_.limits.max_named_bytes);
-  } else {
-    opened.set_backend(std::string(gpu_ != nullptr ? kGpuBackend : ChosenBackend(profile.rule)));
-  }
-  opened.set_profile(FormatUploadProfile(profile));
-  for (const std::string_view name : kServerFeatures) opened.add_features(std::string(name));
-  AppendAnswer(answer, &answers_);
-  return AccountSession();
-}
-
-bool Upload::ClientCuts(v1::Cutter wanted) const {
-  const UploadProfile& profile = session_.parameters().profile;
-  // Its cuts depend on hints, which the server has.
-  if (profile.criterion.has_value()) return false;
-  if (wanted == v1::CUTTER_CLIENT) return true;
-  if (wanted != v1::CUTTER_CLIENT_UNLESS_GPU) return false;
-  const DigestAlgorithm algorithm = session_.parameters().repository.digest_algorithm;
-  return context_.gpus == nullptr || context_.gpus->PlanOf(profile.rule, algorithm) == nullptr;
-}
-
-absl::Status Upload::BeginCutting() {
-  const UploadProfile& profile = session_.parameters().profile;
-  const RepositoryId& repository = session_.parameters().repository;
-  chunker_ = MakeChunker(profile.rule);
-  if (context_.gpus != nullptr && !profile.criterion.has_value()) {
-    auto plan = context_.gpus->PlanOf(profile.rule, repository.digest_algorithm);
-    if (plan != nullptr) {
-      gpu_ = std::make_unique<GpuPieces>(&context_, strand_.weak_from_this(), std::move(plan));
-    }
-  }
-  KERF_ASSIGN_OR_RETURN(const std::size_t capacity_bytes, CutBufferBytes());
-  std::optional<HintedCutting> hinted;
-  if (context_.hints != nullptr && HintScope(repository, profile).is_useful()) {
-    hints_ = std::make_unique<FileHints>(context_.hints, repository, profile, context_.now);
-    // A GPU that scans everything is quicker than hints.
-    if (gpu_ == nullptr && IsWorthFollowing(profile)) {
-      hinted = {profile, repository.digest_algorithm, hints_->source()};
-    }
-  }
-  cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_.buffers, hinted);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::size_t> Upload::CutBufferBytes() const {
-  std::size_t capacity_bytes =
-      std::max(context_.buffers->buffer_bytes(), 2 * chunker_->max_chunk_bytes());
-  if (gpu_ != nullptr) {
-    capacity_bytes =
-        std::max(capacity_bytes, std::min({kGpuPieceBytes, context_.max_cut_buffer_bytes,
-                                           context_.gpus->max_piece_bytes()}));
-  }
-  if (capacity_bytes > context_.max_cut_buffer_bytes) {
-    return MakeError(Reason::kProfileTooLarge,
-                     Cat("chunks of up to ", chunker_->max_chunk_bytes(),
-                         " bytes need a buffer of ", capacity_bytes,
-                         "; this server gives a stream at most ", context_.max_cut_buffer_bytes));
-  }
-  // A stream that waits would hold a place; one that is refused can go elsewhere.
-  MemoryBudget& budget = *context_.work_budget;
-  if (!budget.HasRoomFor(capacity_bytes)) {
-    return MakeError(Reason::kMemoryExhausted,
-                     Cat("the server's streams hold ", budget.used_bytes(), " of ",
-                         budget.limit_bytes(), " bytes; come back later"));
-  }
-  return capacity_bytes;
-}
-
 absl::Status Upload::OnFileBegin(const v1::FileBegin& begin) {
   KERF_RETURN_IF_ERROR(session_.BeginFile(begin));
   if (named_ != nullptr) {
@@ -251,18 +135,39 @@ absl::Status Upload::OnFileBegin(const v1::FileBegin& begin) {
   return absl::OkStatus();
 }
 
-Upload::Taken Upload::TakeData() {
+Task<absl::Status> Upload::Take() {
+  const absl::StatusOr<Taken> taken = TakeData();
+  if (!taken.ok()) return taken.status();
+  if (*taken == Taken::kAll) return absl::OkStatus();
+  return TakeRest(*taken);
+}
+
+absl::StatusOr<std::size_t> Upload::TakeStep() {
+  if (data_.pieces.empty()) {
+    const std::span<std::uint8_t> room = cutter_->Room();
+    const std::size_t count = std::min({room.size(), data_.shared_bytes, kStepBytes});
+    KERF_RETURN_IF_ERROR(ReadShared(room.first(count)));
+    cutter_->Grow(count);
+    data_.shared_offset += count;
+    data_.shared_bytes -= count;
+    return count;
+  }
+  const Bytes rest = data_.pieces.front().subspan(data_.piece_offset);
+  const std::size_t count = cutter_->Append(rest.first(std::min(rest.size(), kStepBytes)));
+  data_.piece_offset += count;
+  if (count == rest.size()) {
+    data_.pieces = data_.pieces.subspan(1);
+    data_.piece_offset = 0;
+  }
+  return count;
+}
+
+absl::StatusOr<Upload::Taken> Upload::TakeData() {
   if (data_.empty()) return Taken::kAll;
   if (!ReserveBuffer()) return Taken::kNoBuffer;
   while (!data_.empty()) {
-    const Bytes rest = data_.front().subspan(data_offset_);
-    const std::size_t taken = cutter_->Append(rest.first(std::min(rest.size(), kStepBytes)));
-    data_offset_ += taken;
-    if (taken == rest.size()) {
-      data_ = data_.subspan(1);
-      data_offset_ = 0;
-    }
-    const bool is_full = taken == 0 && !rest.empty();
+    KERF_ASSIGN_OR_RETURN(const std::size_t count, TakeStep());
+    const bool is_full = count == 0 && !data_.empty();
     if (!uses_gpu()) {
       CutByCpu();
     } else if (is_full) {
@@ -276,27 +181,33 @@ Upload::Taken Upload::TakeData() {
 }
 
 Task<absl::Status> Upload::TakeRest(Taken taken) {
-  for (; taken != Taken::kAll; taken = TakeData()) {
-    if (taken == Taken::kNoBuffer) {
-      co_await strand_.NextTurn();
-      continue;
-    }
-    if (taken == Taken::kTurnOver) {
-      co_await strand_.Yield();
-      continue;
-    }
-    bool is_to_be_compacted = taken == Taken::kFull;
-    if (taken == Taken::kFullForGpu) {
-      // What is left of a piece is shorter than a chunk, and waits for more.
-      const std::shared_ptr<StreamCall> call = SendToGpu(cutter_->capacity_bytes() / 2);
-      if (call != nullptr) KERF_CO_RETURN_IF_ERROR(co_await strand_.AnswerOf(call, 0));
-      if (call == nullptr || !gpu_->Take(*cutter_)) CutByCpu();
-      is_to_be_compacted = call == nullptr;
-    }
-    KERF_CO_RETURN_IF_ERROR(co_await AnswerChunks());
-    if (is_to_be_compacted) cutter_->Compact();
-    while (is_blocked()) co_await strand_.NextTurn();
+  while (taken != Taken::kAll) {
+    KERF_CO_RETURN_IF_ERROR(co_await MakeRoom(taken));
+    KERF_CO_ASSIGN_OR_RETURN(taken, TakeData());
   }
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> Upload::MakeRoom(Taken taken) {
+  if (taken == Taken::kNoBuffer) {
+    co_await strand_.NextTurn();
+    co_return absl::OkStatus();
+  }
+  if (taken == Taken::kTurnOver) {
+    co_await strand_.Yield();
+    co_return absl::OkStatus();
+  }
+  bool is_to_be_compacted = taken == Taken::kFull;
+  if (taken == Taken::kFullForGpu) {
+    // What is left of a piece is shorter than a chunk, and waits for more.
+    const std::shared_ptr<StreamCall> call = SendToGpu(cutter_->capacity_bytes() / 2);
+    if (call != nullptr) KERF_CO_RETURN_IF_ERROR(co_await strand_.AnswerOf(call, 0));
+    if (call == nullptr || !gpu_->Take(*cutter_)) CutByCpu();
+    is_to_be_compacted = call == nullptr;
+  }
+  KERF_CO_RETURN_IF_ERROR(co_await AnswerChunks());
+  if (is_to_be_compacted) cutter_->Compact();
+  while (is_blocked()) co_await strand_.NextTurn();
   co_return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/memory_budget.h"
+#include "base/shared_memory.h"
 #include "base/task.h"
 #include "kernels/chunker.h"
 #include "server/session/frame.h"
@@ -58,6 +59,16 @@ class Upload {
   // The calls of a batch may only be asked for some of it: of each chunk what was known before, or
   // nothing of any.
   using Foreseen = std::vector<LookupResult>;
+  // What of a data frame has not been taken: it lies in a message, or in memory that is shared.
+  struct Untaken {
+    std::span<const Bytes> pieces = {};
+    // In the first of them.
+    std::size_t piece_offset = 0;
+    std::uint64_t shared_offset = 0;
+    std::size_t shared_bytes = 0;
+
+    bool empty() const { return pieces.empty() && shared_bytes == 0; }
+  };
   // How far a data frame was taken.
   enum class Taken : std::uint8_t {
     kAll,
@@ -81,13 +92,23 @@ class Upload {
   Task<absl::Status> OnOpen(const v1::Open& open);
   // Whether the stream may be what its Open says.
   Task<absl::Status> CheckOpen();
-  absl::Status Begin(v1::Cutter wanted);
+  absl::Status Begin(const v1::Open& open);
+  v1::UploadAnswer Opened() const;
   bool ClientCuts(v1::Cutter wanted) const;
   absl::Status BeginCutting();
   absl::StatusOr<std::size_t> CutBufferBytes() const;
   absl::Status OnFileBegin(const v1::FileBegin& begin);
-  Taken TakeData();
+  // All of data_.
+  Task<absl::Status> Take();
+  absl::StatusOr<Taken> TakeData();
+  // How much of it went behind what is to be cut: nothing, if the buffer is full.
+  absl::StatusOr<std::size_t> TakeStep();
   Task<absl::Status> TakeRest(Taken taken);
+  // After which more can be taken.
+  Task<absl::Status> MakeRoom(Taken taken);
+  void ShareData(const std::string& token);
+  Task<absl::Status> OnSharedData(const v1::SharedData& shared);
+  absl::Status ReadShared(std::span<std::uint8_t> out) const;
   Task<absl::Status> OnChunkDigests(const v1::ChunkDigests& named);
   absl::Status CountNamed(std::uint64_t named_bytes);
   Task<absl::Status> EndNamedFile(const v1::FileEnd& end);
@@ -151,12 +172,13 @@ class Upload {
   // One of the two once the stream is open: where the client cuts, the second.
   std::unique_ptr<CutBuffer> cutter_;
   std::unique_ptr<NamedChunks> named_;
+  // Null: the client shares none.
+  std::shared_ptr<const ForeignMemory> shared_;
   Reservation buffer_memory_;
   Reservation session_memory_;
   // In hand, and of its data frame what has not been taken.
   std::unique_ptr<FrameSource> message_;
-  std::span<const Bytes> data_;
-  std::size_t data_offset_ = 0;
+  Untaken data_;
   std::uint64_t message_named_bytes_ = 0;
   std::string answers_;
   // The highest epoch of the repository that the index has told.

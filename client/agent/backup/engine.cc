@@ -171,6 +171,7 @@ class Engine {
   std::atomic<std::uint64_t> stream_count_{0};
   std::atomic<std::uint64_t> direct_stream_count_{0};
   std::atomic<std::uint64_t> local_cut_stream_count_{0};
+  std::atomic<std::uint64_t> shared_memory_stream_count_{0};
   std::mutex detour_mutex_;
   absl::Status detour_;
   // Everything is durable: what the lanes still say fails nothing.
@@ -313,6 +314,8 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
     if (is_direct) ++direct_stream_count_;
   };
   upload.on_cut_here = [this] { ++local_cut_stream_count_; };
+  upload.shares_memory = options_.shares_memory;
+  upload.on_shared = [this] { ++shared_memory_stream_count_; };
   upload.on_detour = [this](const absl::Status& why) {
     const std::lock_guard lock(detour_mutex_);
     detour_ = why;
@@ -657,9 +660,16 @@ absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(Finish());
   const absl::Status index_warning = HearLastWords();
   const std::lock_guard lock(detour_mutex_);
-  return BackupResult{
-      snapshot_,     keeper_.counts(),     warning_count_,          index_warning, resume_count_,
-      stream_count_, direct_stream_count_, local_cut_stream_count_, detour_};
+  return BackupResult{snapshot_,
+                      keeper_.counts(),
+                      warning_count_,
+                      index_warning,
+                      resume_count_,
+                      stream_count_,
+                      direct_stream_count_,
+                      local_cut_stream_count_,
+                      shared_memory_stream_count_,
+                      detour_};
 }
 
 }  // namespace

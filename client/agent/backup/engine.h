@@ -40,6 +40,8 @@ struct BackupOptions {
   // Sends streams past a front, to the workers that it names, where those can be reached.
   bool direct = false;
   WhoCuts who_cuts = WhoCuts::kServer;
+  // With a server on this machine that cuts.
+  bool shares_memory = true;
   // What is tried without progress before the run fails.
   client::RetryLimits retry = {};
   // A stream was lost and will be tried again; from any thread, one at a time.
@@ -102,6 +104,7 @@ struct BackupResult {
   std::uint64_t direct_stream_count = 0;
   // Of the same, those whose files were cut by this side.
   std::uint64_t local_cut_stream_count = 0;
+  std::uint64_t shared_memory_stream_count = 0;
   // Why the last stream that was to go past a front did not; OK: all did, or none was to.
   absl::Status detour;
 };

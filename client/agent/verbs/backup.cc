@@ -70,6 +70,7 @@ struct BackupFlags {
   std::string compression = kCompression;
   RetryFlag retry_for;
   std::string cut = "remote";
+  std::string shared_memory = "auto";
   bool direct = false;
 };
 
@@ -157,6 +158,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags, const std::s
   options.force = flags.force;
   options.direct = flags.direct;
   KERF_ASSIGN_OR_RETURN(options.who_cuts, ParseWhoCuts(flags.cut));
+  options.shares_memory = flags.shared_memory == "auto";
   options.lane_count = flags.streams;
   options.reader_count = flags.readers;
   KERF_ASSIGN_OR_RETURN(options.read_order, ParseReadOrder(flags.read_order));
@@ -190,6 +192,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"streams", result.stream_count},
           {"direct_streams", result.direct_stream_count},
           {"local_cut_streams", result.local_cut_stream_count},
+          {"shared_memory_streams", result.shared_memory_stream_count},
           {"detour", std::string(MessageOf(result.detour))},
           {"seconds", seconds}};
 }
@@ -407,6 +410,27 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
+// What goes to the server, and which way.
+void AddTransferOptions(const Verb& verb, BackupFlags& flags) {
+  verb.AddOption(
+          "--cut", flags.cut,
+          "Where files are cut and their chunks fingerprinted: remote, by the server; local, "
+          "by this program, which then sends no file, only what its chunks are called; auto: "
+          "local, where this machine has fast kernels for the profile and the server no "
+          "GPU. An older server cuts itself. The snapshot is the same with each")
+      .Choices({"auto", "remote", "local"})
+      .ShowDefault();
+  verb.AddOption("--shared-memory", flags.shared_memory,
+                 "What goes to a server that cuts, is on this machine and at a unix socket: auto, "
+                 "where the bytes lie in memory that both see, if it takes that; off, the bytes. "
+                 "The snapshot is the same with each")
+      .Choices({"auto", "off"})
+      .ShowDefault();
+  verb.AddFlag("--direct", flags.direct,
+               "If the server is a front: send the data past it, straight to the workers that it "
+               "names; through it where a worker cannot be reached from here");
+}
+
 }  // namespace
 
 void AddBackupVerb(Context& context) {
@@ -464,17 +488,7 @@ void AddBackupVerb(Context& context) {
   AddRetryOption(verb,
                  "How long a lost server is tried again without progress before the backup ends",
                  flags->retry_for);
-  verb.AddOption(
-          "--cut", flags->cut,
-          "Where files are cut and their chunks fingerprinted: remote, by the server; local, "
-          "by this program, which then sends no file, only what its chunks are called; auto: "
-          "local, where this machine has fast kernels for the profile and the server no "
-          "GPU. An older server cuts itself. The snapshot is the same with each")
-      .Choices({"auto", "remote", "local"})
-      .ShowDefault();
-  verb.AddFlag("--direct", flags->direct,
-               "If the server is a front: send the data past it, straight to the workers that it "
-               "names; through it where a worker cannot be reached from here");
+  AddTransferOptions(verb, *flags);
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 

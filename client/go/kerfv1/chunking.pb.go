@@ -254,6 +254,7 @@ type UploadFrame struct {
 	//	*UploadFrame_ReportStale
 	//	*UploadFrame_Drain
 	//	*UploadFrame_ChunkDigests
+	//	*UploadFrame_SharedData
 	Frame         isUploadFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -368,6 +369,15 @@ func (x *UploadFrame) GetChunkDigests() *ChunkDigests {
 	return nil
 }
 
+func (x *UploadFrame) GetSharedData() *SharedData {
+	if x != nil {
+		if x, ok := x.Frame.(*UploadFrame_SharedData); ok {
+			return x.SharedData
+		}
+	}
+	return nil
+}
+
 type isUploadFrame_Frame interface {
 	isUploadFrame_Frame()
 }
@@ -412,6 +422,11 @@ type UploadFrame_ChunkDigests struct {
 	ChunkDigests *ChunkDigests `protobuf:"bytes,8,opt,name=chunk_digests,json=chunkDigests,proto3,oneof"`
 }
 
+type UploadFrame_SharedData struct {
+	// Beside Data, on a stream whose Opened.takes_shared_data is set.
+	SharedData *SharedData `protobuf:"bytes,9,opt,name=shared_data,json=sharedData,proto3,oneof"`
+}
+
 func (*UploadFrame_Open) isUploadFrame_Frame() {}
 
 func (*UploadFrame_FileBegin) isUploadFrame_Frame() {}
@@ -427,6 +442,8 @@ func (*UploadFrame_ReportStale) isUploadFrame_Frame() {}
 func (*UploadFrame_Drain) isUploadFrame_Frame() {}
 
 func (*UploadFrame_ChunkDigests) isUploadFrame_Frame() {}
+
+func (*UploadFrame_SharedData) isUploadFrame_Frame() {}
 
 // The server shall end this stream as if it stopped itself: it answers what it has read, then
 // GoAway. A front that stops puts it between the client's messages; it knows no durable offsets.
@@ -494,7 +511,10 @@ type Open struct {
 	Features []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
 	// What the client would like; Opened says what is. A server that does not know the field cuts
 	// itself.
-	Cutter        Cutter `protobuf:"varint,7,opt,name=cutter,proto3,enum=kerf.v1.Cutter" json:"cutter,omitempty"`
+	Cutter Cutter `protobuf:"varint,7,opt,name=cutter,proto3,enum=kerf.v1.Cutter" json:"cutter,omitempty"`
+	// The token of memory that the client shares with this server (docs/spec/protocol.md, "Memory
+	// that both see"). Empty: it shares none.
+	SharedMemory  []byte `protobuf:"bytes,8,opt,name=shared_memory,json=sharedMemory,proto3" json:"shared_memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,6 +596,13 @@ func (x *Open) GetCutter() Cutter {
 		return x.Cutter
 	}
 	return Cutter_CUTTER_UNSPECIFIED
+}
+
+func (x *Open) GetSharedMemory() []byte {
+	if x != nil {
+		return x.SharedMemory
+	}
+	return nil
 }
 
 type FileBegin struct {
@@ -701,6 +728,62 @@ func (x *ChunkDigests) GetLengthsBytes() []uint32 {
 	return nil
 }
 
+// The next bytes of the file, as Data; they lie in the memory whose token Open has named. They MUST
+// stay as they are until their chunks are answered, or the stream has ended.
+type SharedData struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the memory. What is named is all within it.
+	OffsetBytes uint64 `protobuf:"varint,1,opt,name=offset_bytes,json=offsetBytes,proto3" json:"offset_bytes,omitempty"`
+	// Empty data is allowed.
+	LengthBytes   uint32 `protobuf:"varint,2,opt,name=length_bytes,json=lengthBytes,proto3" json:"length_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharedData) Reset() {
+	*x = SharedData{}
+	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharedData) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharedData) ProtoMessage() {}
+
+func (x *SharedData) ProtoReflect() protoreflect.Message {
+	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharedData.ProtoReflect.Descriptor instead.
+func (*SharedData) Descriptor() ([]byte, []int) {
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SharedData) GetOffsetBytes() uint64 {
+	if x != nil {
+		return x.OffsetBytes
+	}
+	return 0
+}
+
+func (x *SharedData) GetLengthBytes() uint32 {
+	if x != nil {
+		return x.LengthBytes
+	}
+	return 0
+}
+
 type FileEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Size of the whole file: start_offset plus all Data, or plus the lengths of all ChunkDigests.
@@ -716,7 +799,7 @@ type FileEnd struct {
 
 func (x *FileEnd) Reset() {
 	*x = FileEnd{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +811,7 @@ func (x *FileEnd) String() string {
 func (*FileEnd) ProtoMessage() {}
 
 func (x *FileEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +824,7 @@ func (x *FileEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileEnd.ProtoReflect.Descriptor instead.
 func (*FileEnd) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{6}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FileEnd) GetSizeBytes() uint64 {
@@ -767,7 +850,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +862,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +875,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{7}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Commit) GetEntries() []*CommitEntry {
@@ -814,7 +897,7 @@ type CommitEntry struct {
 
 func (x *CommitEntry) Reset() {
 	*x = CommitEntry{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +909,7 @@ func (x *CommitEntry) String() string {
 func (*CommitEntry) ProtoMessage() {}
 
 func (x *CommitEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +922,7 @@ func (x *CommitEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitEntry.ProtoReflect.Descriptor instead.
 func (*CommitEntry) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{8}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CommitEntry) GetDigest() []byte {
@@ -865,7 +948,7 @@ type ReportStale struct {
 
 func (x *ReportStale) Reset() {
 	*x = ReportStale{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +960,7 @@ func (x *ReportStale) String() string {
 func (*ReportStale) ProtoMessage() {}
 
 func (x *ReportStale) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +973,7 @@ func (x *ReportStale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStale.ProtoReflect.Descriptor instead.
 func (*ReportStale) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{9}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportStale) GetEntries() []*CommitEntry {
@@ -909,7 +992,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1004,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1017,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{10}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UploadResponse) GetAnswers() []*UploadAnswer {
@@ -960,7 +1043,7 @@ type UploadAnswer struct {
 
 func (x *UploadAnswer) Reset() {
 	*x = UploadAnswer{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1055,7 @@ func (x *UploadAnswer) String() string {
 func (*UploadAnswer) ProtoMessage() {}
 
 func (x *UploadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1068,7 @@ func (x *UploadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAnswer.ProtoReflect.Descriptor instead.
 func (*UploadAnswer) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{11}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UploadAnswer) GetAnswer() isUploadAnswer_Answer {
@@ -1095,14 +1178,16 @@ type Opened struct {
 	Features []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
 	// CUTTER_CLIENT: the client sends ChunkDigests and no Data. Else it sends Data. The client cuts
 	// only if its Open asks for it and the profile has no criterion.
-	Cutter        Cutter `protobuf:"varint,7,opt,name=cutter,proto3,enum=kerf.v1.Cutter" json:"cutter,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cutter Cutter `protobuf:"varint,7,opt,name=cutter,proto3,enum=kerf.v1.Cutter" json:"cutter,omitempty"`
+	// The server has the memory of Open.shared_memory, and takes SharedData.
+	TakesSharedData bool `protobuf:"varint,8,opt,name=takes_shared_data,json=takesSharedData,proto3" json:"takes_shared_data,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1199,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1212,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{12}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Opened) GetSessionId() string {
@@ -1179,6 +1264,13 @@ func (x *Opened) GetCutter() Cutter {
 	return Cutter_CUTTER_UNSPECIFIED
 }
 
+func (x *Opened) GetTakesSharedData() bool {
+	if x != nil {
+		return x.TakesSharedData
+	}
+	return false
+}
+
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Encoded size of one UploadRequest.
@@ -1191,7 +1283,8 @@ type Limits struct {
 	// Entries of one Commit, ReportStale or ChunkDigests; at least 16. An agent with more sends
 	// several.
 	MaxCommitEntries uint32 `protobuf:"varint,4,opt,name=max_commit_entries,json=maxCommitEntries,proto3" json:"max_commit_entries,omitempty"`
-	// Sum of the lengths in the ChunkDigests of one UploadRequest; where there may be some.
+	// Sum of the lengths in the ChunkDigests or SharedData of one UploadRequest; where there may be
+	// some.
 	MaxNamedBytes uint32 `protobuf:"varint,5,opt,name=max_named_bytes,json=maxNamedBytes,proto3" json:"max_named_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1199,7 +1292,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1304,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1317,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{13}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Limits) GetMaxMessageBytes() uint32 {
@@ -1273,7 +1366,7 @@ type Chunks struct {
 
 func (x *Chunks) Reset() {
 	*x = Chunks{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1378,7 @@ func (x *Chunks) String() string {
 func (*Chunks) ProtoMessage() {}
 
 func (x *Chunks) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1391,7 @@ func (x *Chunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunks.ProtoReflect.Descriptor instead.
 func (*Chunks) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{14}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Chunks) GetFileNumber() uint64 {
@@ -1332,7 +1425,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1437,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1450,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{15}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Chunk) GetEndOffset() uint64 {
@@ -1411,7 +1504,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1516,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1529,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{16}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Committed) GetFiles() []*FileProgress {
@@ -1472,7 +1565,7 @@ type FileProgress struct {
 
 func (x *FileProgress) Reset() {
 	*x = FileProgress{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1577,7 @@ func (x *FileProgress) String() string {
 func (*FileProgress) ProtoMessage() {}
 
 func (x *FileProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1590,7 @@ func (x *FileProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileProgress.ProtoReflect.Descriptor instead.
 func (*FileProgress) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{17}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FileProgress) GetFileNumber() uint64 {
@@ -1530,7 +1623,7 @@ type FileDone struct {
 
 func (x *FileDone) Reset() {
 	*x = FileDone{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1635,7 @@ func (x *FileDone) String() string {
 func (*FileDone) ProtoMessage() {}
 
 func (x *FileDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1648,7 @@ func (x *FileDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileDone.ProtoReflect.Descriptor instead.
 func (*FileDone) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{18}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileDone) GetFileNumber() uint64 {
@@ -1615,7 +1708,7 @@ type GoAway struct {
 
 func (x *GoAway) Reset() {
 	*x = GoAway{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1720,7 @@ func (x *GoAway) String() string {
 func (*GoAway) ProtoMessage() {}
 
 func (x *GoAway) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1733,7 @@ func (x *GoAway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoAway.ProtoReflect.Descriptor instead.
 func (*GoAway) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{19}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GoAway) GetFiles() []*FileProgress {
@@ -1665,7 +1758,7 @@ type GetCapabilitiesRequest struct {
 
 func (x *GetCapabilitiesRequest) Reset() {
 	*x = GetCapabilitiesRequest{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1770,7 @@ func (x *GetCapabilitiesRequest) String() string {
 func (*GetCapabilitiesRequest) ProtoMessage() {}
 
 func (x *GetCapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1783,7 @@ func (x *GetCapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*GetCapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{20}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{21}
 }
 
 type GetCapabilitiesResponse struct {
@@ -1717,7 +1810,7 @@ type GetCapabilitiesResponse struct {
 
 func (x *GetCapabilitiesResponse) Reset() {
 	*x = GetCapabilitiesResponse{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1822,7 @@ func (x *GetCapabilitiesResponse) String() string {
 func (*GetCapabilitiesResponse) ProtoMessage() {}
 
 func (x *GetCapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1835,7 @@ func (x *GetCapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*GetCapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{21}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetCapabilitiesResponse) GetVersion() string {
@@ -1819,7 +1912,7 @@ type ProfileInfo struct {
 
 func (x *ProfileInfo) Reset() {
 	*x = ProfileInfo{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[22]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1924,7 @@ func (x *ProfileInfo) String() string {
 func (*ProfileInfo) ProtoMessage() {}
 
 func (x *ProfileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[22]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1937,7 @@ func (x *ProfileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileInfo.ProtoReflect.Descriptor instead.
 func (*ProfileInfo) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{22}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ProfileInfo) GetName() string {
@@ -1867,7 +1960,7 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\n" +
 	"\x16kerf/v1/chunking.proto\x12\akerf.v1\"=\n" +
 	"\rUploadRequest\x12,\n" +
-	"\x06frames\x18\x01 \x03(\v2\x14.kerf.v1.UploadFrameR\x06frames\"\x81\x03\n" +
+	"\x06frames\x18\x01 \x03(\v2\x14.kerf.v1.UploadFrameR\x06frames\"\xb9\x03\n" +
 	"\vUploadFrame\x12#\n" +
 	"\x04open\x18\x01 \x01(\v2\r.kerf.v1.OpenH\x00R\x04open\x123\n" +
 	"\n" +
@@ -1877,10 +1970,12 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x06commit\x18\x05 \x01(\v2\x0f.kerf.v1.CommitH\x00R\x06commit\x129\n" +
 	"\freport_stale\x18\x06 \x01(\v2\x14.kerf.v1.ReportStaleH\x00R\vreportStale\x12&\n" +
 	"\x05drain\x18\a \x01(\v2\x0e.kerf.v1.DrainH\x00R\x05drain\x12<\n" +
-	"\rchunk_digests\x18\b \x01(\v2\x15.kerf.v1.ChunkDigestsH\x00R\fchunkDigestsB\a\n" +
+	"\rchunk_digests\x18\b \x01(\v2\x15.kerf.v1.ChunkDigestsH\x00R\fchunkDigests\x126\n" +
+	"\vshared_data\x18\t \x01(\v2\x13.kerf.v1.SharedDataH\x00R\n" +
+	"sharedDataB\a\n" +
 	"\x05frame\"\"\n" +
 	"\x05Drain\x12\x19\n" +
-	"\bdrain_ms\x18\x01 \x01(\rR\adrainMs\"\x81\x02\n" +
+	"\bdrain_ms\x18\x01 \x01(\rR\adrainMs\"\xa6\x02\n" +
 	"\x04Open\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -1891,14 +1986,19 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"storeEpoch\x12\x14\n" +
 	"\x05agent\x18\x05 \x01(\tR\x05agent\x12\x1a\n" +
 	"\bfeatures\x18\x06 \x03(\tR\bfeatures\x12'\n" +
-	"\x06cutter\x18\a \x01(\x0e2\x0f.kerf.v1.CutterR\x06cutter\"q\n" +
+	"\x06cutter\x18\a \x01(\x0e2\x0f.kerf.v1.CutterR\x06cutter\x12#\n" +
+	"\rshared_memory\x18\b \x01(\fR\fsharedMemory\"q\n" +
 	"\tFileBegin\x12\x19\n" +
 	"\bfile_key\x18\x01 \x01(\fR\afileKey\x12&\n" +
 	"\x0fsize_hint_bytes\x18\x02 \x01(\x04R\rsizeHintBytes\x12!\n" +
 	"\fstart_offset\x18\x03 \x01(\x04R\vstartOffset\"M\n" +
 	"\fChunkDigests\x12\x18\n" +
 	"\adigests\x18\x01 \x01(\fR\adigests\x12#\n" +
-	"\rlengths_bytes\x18\x02 \x03(\rR\flengthsBytes\"K\n" +
+	"\rlengths_bytes\x18\x02 \x03(\rR\flengthsBytes\"R\n" +
+	"\n" +
+	"SharedData\x12!\n" +
+	"\foffset_bytes\x18\x01 \x01(\x04R\voffsetBytes\x12!\n" +
+	"\flength_bytes\x18\x02 \x01(\rR\vlengthBytes\"K\n" +
 	"\aFileEnd\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x01 \x01(\x04R\tsizeBytes\x12!\n" +
@@ -1918,7 +2018,7 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\tcommitted\x18\x03 \x01(\v2\x12.kerf.v1.CommittedH\x00R\tcommitted\x120\n" +
 	"\tfile_done\x18\x04 \x01(\v2\x11.kerf.v1.FileDoneH\x00R\bfileDone\x12*\n" +
 	"\ago_away\x18\x05 \x01(\v2\x0f.kerf.v1.GoAwayH\x00R\x06goAwayB\b\n" +
-	"\x06answer\"\xe1\x01\n" +
+	"\x06answer\"\x8d\x02\n" +
 	"\x06Opened\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12'\n" +
@@ -1927,7 +2027,8 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x18\n" +
 	"\aprofile\x18\x05 \x01(\tR\aprofile\x12\x1a\n" +
 	"\bfeatures\x18\x06 \x03(\tR\bfeatures\x12'\n" +
-	"\x06cutter\x18\a \x01(\x0e2\x0f.kerf.v1.CutterR\x06cutter\"\xf4\x01\n" +
+	"\x06cutter\x18\a \x01(\x0e2\x0f.kerf.v1.CutterR\x06cutter\x12*\n" +
+	"\x11takes_shared_data\x18\b \x01(\bR\x0ftakesSharedData\"\xf4\x01\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\rR\x0fmaxMessageBytes\x124\n" +
 	"\x16max_uncommitted_chunks\x18\x02 \x01(\rR\x14maxUncommittedChunks\x122\n" +
@@ -2018,7 +2119,7 @@ func file_kerf_v1_chunking_proto_rawDescGZIP() []byte {
 }
 
 var file_kerf_v1_chunking_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kerf_v1_chunking_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_kerf_v1_chunking_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_kerf_v1_chunking_proto_goTypes = []any{
 	(DigestAlgorithm)(0),            // 0: kerf.v1.DigestAlgorithm
 	(Cutter)(0),                     // 1: kerf.v1.Cutter
@@ -2029,61 +2130,63 @@ var file_kerf_v1_chunking_proto_goTypes = []any{
 	(*Open)(nil),                    // 6: kerf.v1.Open
 	(*FileBegin)(nil),               // 7: kerf.v1.FileBegin
 	(*ChunkDigests)(nil),            // 8: kerf.v1.ChunkDigests
-	(*FileEnd)(nil),                 // 9: kerf.v1.FileEnd
-	(*Commit)(nil),                  // 10: kerf.v1.Commit
-	(*CommitEntry)(nil),             // 11: kerf.v1.CommitEntry
-	(*ReportStale)(nil),             // 12: kerf.v1.ReportStale
-	(*UploadResponse)(nil),          // 13: kerf.v1.UploadResponse
-	(*UploadAnswer)(nil),            // 14: kerf.v1.UploadAnswer
-	(*Opened)(nil),                  // 15: kerf.v1.Opened
-	(*Limits)(nil),                  // 16: kerf.v1.Limits
-	(*Chunks)(nil),                  // 17: kerf.v1.Chunks
-	(*Chunk)(nil),                   // 18: kerf.v1.Chunk
-	(*Committed)(nil),               // 19: kerf.v1.Committed
-	(*FileProgress)(nil),            // 20: kerf.v1.FileProgress
-	(*FileDone)(nil),                // 21: kerf.v1.FileDone
-	(*GoAway)(nil),                  // 22: kerf.v1.GoAway
-	(*GetCapabilitiesRequest)(nil),  // 23: kerf.v1.GetCapabilitiesRequest
-	(*GetCapabilitiesResponse)(nil), // 24: kerf.v1.GetCapabilitiesResponse
-	(*ProfileInfo)(nil),             // 25: kerf.v1.ProfileInfo
+	(*SharedData)(nil),              // 9: kerf.v1.SharedData
+	(*FileEnd)(nil),                 // 10: kerf.v1.FileEnd
+	(*Commit)(nil),                  // 11: kerf.v1.Commit
+	(*CommitEntry)(nil),             // 12: kerf.v1.CommitEntry
+	(*ReportStale)(nil),             // 13: kerf.v1.ReportStale
+	(*UploadResponse)(nil),          // 14: kerf.v1.UploadResponse
+	(*UploadAnswer)(nil),            // 15: kerf.v1.UploadAnswer
+	(*Opened)(nil),                  // 16: kerf.v1.Opened
+	(*Limits)(nil),                  // 17: kerf.v1.Limits
+	(*Chunks)(nil),                  // 18: kerf.v1.Chunks
+	(*Chunk)(nil),                   // 19: kerf.v1.Chunk
+	(*Committed)(nil),               // 20: kerf.v1.Committed
+	(*FileProgress)(nil),            // 21: kerf.v1.FileProgress
+	(*FileDone)(nil),                // 22: kerf.v1.FileDone
+	(*GoAway)(nil),                  // 23: kerf.v1.GoAway
+	(*GetCapabilitiesRequest)(nil),  // 24: kerf.v1.GetCapabilitiesRequest
+	(*GetCapabilitiesResponse)(nil), // 25: kerf.v1.GetCapabilitiesResponse
+	(*ProfileInfo)(nil),             // 26: kerf.v1.ProfileInfo
 }
 var file_kerf_v1_chunking_proto_depIdxs = []int32{
 	4,  // 0: kerf.v1.UploadRequest.frames:type_name -> kerf.v1.UploadFrame
 	6,  // 1: kerf.v1.UploadFrame.open:type_name -> kerf.v1.Open
 	7,  // 2: kerf.v1.UploadFrame.file_begin:type_name -> kerf.v1.FileBegin
-	9,  // 3: kerf.v1.UploadFrame.file_end:type_name -> kerf.v1.FileEnd
-	10, // 4: kerf.v1.UploadFrame.commit:type_name -> kerf.v1.Commit
-	12, // 5: kerf.v1.UploadFrame.report_stale:type_name -> kerf.v1.ReportStale
+	10, // 3: kerf.v1.UploadFrame.file_end:type_name -> kerf.v1.FileEnd
+	11, // 4: kerf.v1.UploadFrame.commit:type_name -> kerf.v1.Commit
+	13, // 5: kerf.v1.UploadFrame.report_stale:type_name -> kerf.v1.ReportStale
 	5,  // 6: kerf.v1.UploadFrame.drain:type_name -> kerf.v1.Drain
 	8,  // 7: kerf.v1.UploadFrame.chunk_digests:type_name -> kerf.v1.ChunkDigests
-	0,  // 8: kerf.v1.Open.digest_algorithm:type_name -> kerf.v1.DigestAlgorithm
-	1,  // 9: kerf.v1.Open.cutter:type_name -> kerf.v1.Cutter
-	11, // 10: kerf.v1.Commit.entries:type_name -> kerf.v1.CommitEntry
-	11, // 11: kerf.v1.ReportStale.entries:type_name -> kerf.v1.CommitEntry
-	14, // 12: kerf.v1.UploadResponse.answers:type_name -> kerf.v1.UploadAnswer
-	15, // 13: kerf.v1.UploadAnswer.opened:type_name -> kerf.v1.Opened
-	17, // 14: kerf.v1.UploadAnswer.chunks:type_name -> kerf.v1.Chunks
-	19, // 15: kerf.v1.UploadAnswer.committed:type_name -> kerf.v1.Committed
-	21, // 16: kerf.v1.UploadAnswer.file_done:type_name -> kerf.v1.FileDone
-	22, // 17: kerf.v1.UploadAnswer.go_away:type_name -> kerf.v1.GoAway
-	16, // 18: kerf.v1.Opened.limits:type_name -> kerf.v1.Limits
-	1,  // 19: kerf.v1.Opened.cutter:type_name -> kerf.v1.Cutter
-	18, // 20: kerf.v1.Chunks.chunks:type_name -> kerf.v1.Chunk
-	2,  // 21: kerf.v1.Chunk.verdict:type_name -> kerf.v1.Verdict
-	20, // 22: kerf.v1.Committed.files:type_name -> kerf.v1.FileProgress
-	20, // 23: kerf.v1.GoAway.files:type_name -> kerf.v1.FileProgress
-	25, // 24: kerf.v1.GetCapabilitiesResponse.profiles:type_name -> kerf.v1.ProfileInfo
-	0,  // 25: kerf.v1.GetCapabilitiesResponse.digest_algorithms:type_name -> kerf.v1.DigestAlgorithm
-	16, // 26: kerf.v1.GetCapabilitiesResponse.limits:type_name -> kerf.v1.Limits
-	3,  // 27: kerf.v1.ChunkingService.Upload:input_type -> kerf.v1.UploadRequest
-	23, // 28: kerf.v1.ChunkingService.GetCapabilities:input_type -> kerf.v1.GetCapabilitiesRequest
-	13, // 29: kerf.v1.ChunkingService.Upload:output_type -> kerf.v1.UploadResponse
-	24, // 30: kerf.v1.ChunkingService.GetCapabilities:output_type -> kerf.v1.GetCapabilitiesResponse
-	29, // [29:31] is the sub-list for method output_type
-	27, // [27:29] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	9,  // 8: kerf.v1.UploadFrame.shared_data:type_name -> kerf.v1.SharedData
+	0,  // 9: kerf.v1.Open.digest_algorithm:type_name -> kerf.v1.DigestAlgorithm
+	1,  // 10: kerf.v1.Open.cutter:type_name -> kerf.v1.Cutter
+	12, // 11: kerf.v1.Commit.entries:type_name -> kerf.v1.CommitEntry
+	12, // 12: kerf.v1.ReportStale.entries:type_name -> kerf.v1.CommitEntry
+	15, // 13: kerf.v1.UploadResponse.answers:type_name -> kerf.v1.UploadAnswer
+	16, // 14: kerf.v1.UploadAnswer.opened:type_name -> kerf.v1.Opened
+	18, // 15: kerf.v1.UploadAnswer.chunks:type_name -> kerf.v1.Chunks
+	20, // 16: kerf.v1.UploadAnswer.committed:type_name -> kerf.v1.Committed
+	22, // 17: kerf.v1.UploadAnswer.file_done:type_name -> kerf.v1.FileDone
+	23, // 18: kerf.v1.UploadAnswer.go_away:type_name -> kerf.v1.GoAway
+	17, // 19: kerf.v1.Opened.limits:type_name -> kerf.v1.Limits
+	1,  // 20: kerf.v1.Opened.cutter:type_name -> kerf.v1.Cutter
+	19, // 21: kerf.v1.Chunks.chunks:type_name -> kerf.v1.Chunk
+	2,  // 22: kerf.v1.Chunk.verdict:type_name -> kerf.v1.Verdict
+	21, // 23: kerf.v1.Committed.files:type_name -> kerf.v1.FileProgress
+	21, // 24: kerf.v1.GoAway.files:type_name -> kerf.v1.FileProgress
+	26, // 25: kerf.v1.GetCapabilitiesResponse.profiles:type_name -> kerf.v1.ProfileInfo
+	0,  // 26: kerf.v1.GetCapabilitiesResponse.digest_algorithms:type_name -> kerf.v1.DigestAlgorithm
+	17, // 27: kerf.v1.GetCapabilitiesResponse.limits:type_name -> kerf.v1.Limits
+	3,  // 28: kerf.v1.ChunkingService.Upload:input_type -> kerf.v1.UploadRequest
+	24, // 29: kerf.v1.ChunkingService.GetCapabilities:input_type -> kerf.v1.GetCapabilitiesRequest
+	14, // 30: kerf.v1.ChunkingService.Upload:output_type -> kerf.v1.UploadResponse
+	25, // 31: kerf.v1.ChunkingService.GetCapabilities:output_type -> kerf.v1.GetCapabilitiesResponse
+	30, // [30:32] is the sub-list for method output_type
+	28, // [28:30] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_kerf_v1_chunking_proto_init() }
@@ -2100,8 +2203,9 @@ func file_kerf_v1_chunking_proto_init() {
 		(*UploadFrame_ReportStale)(nil),
 		(*UploadFrame_Drain)(nil),
 		(*UploadFrame_ChunkDigests)(nil),
+		(*UploadFrame_SharedData)(nil),
 	}
-	file_kerf_v1_chunking_proto_msgTypes[11].OneofWrappers = []any{
+	file_kerf_v1_chunking_proto_msgTypes[12].OneofWrappers = []any{
 		(*UploadAnswer_Opened)(nil),
 		(*UploadAnswer_Chunks)(nil),
 		(*UploadAnswer_Committed)(nil),
@@ -2114,7 +2218,7 @@ func file_kerf_v1_chunking_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kerf_v1_chunking_proto_rawDesc), len(file_kerf_v1_chunking_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
