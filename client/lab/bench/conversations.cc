@@ -23,8 +23,8 @@ UploadConversation::UploadConversation(const ServiceOptions& options, const std:
     : digest_bytes_(DigestSizeBytes(options.digest)),
       source_(std::move(source)),
       expected_(expected),
-      open_(OpenMessage(options, repository, source_->cuts())),
-      may_send_(!source_->cuts()),
+      open_(OpenMessage(options, repository, source_->cuts(), source_->token())),
+      may_send_(!source_->cuts() && source_->token().empty()),
       check_(expected, digest_bytes_, source_->cuts() ? BytesCheck::kNone : BytesCheck::kAnswered) {
 }
 
@@ -62,9 +62,17 @@ absl::Status UploadConversation::OnOneAnswer(const v1::UploadAnswer& answer) {
             "the server cuts files of this profile itself, or is older than 0.2: leave --local-cut "
             "out");
       }
+      if (!source_->token().empty() && !answer.opened().takes_shared_data()) {
+        return absl::FailedPreconditionError(
+            "the server has not taken the memory that was offered to it: leave --shared-memory "
+            "out");
+      }
       may_send_ = true;
       return absl::OkStatus();
     case v1::UploadAnswer::kChunks:
+      if (!answer.chunks().chunks().empty()) {
+        source_->Answered(answer.chunks().chunks().rbegin()->end_offset());
+      }
       return check_.Take(answer.chunks());
     case v1::UploadAnswer::kFileDone:
       return check_.TakeDone(answer.file_done());

@@ -66,6 +66,19 @@ std::vector<double> CostRatios(const RoundCosts& costs) {
   return ratios;
 }
 
+std::vector<double> SharedGains(const RoundCosts& costs) {
+  std::vector<double> gains;
+  for (std::size_t round = 0; round < costs.shared.size(); ++round) {
+    const std::optional<double> raw = CpuPerGb(costs.raw[round]);
+    const std::optional<double> kerfd = CpuPerGb(costs.kerfd[round]);
+    const std::optional<double> shared = CpuPerGb(costs.shared[round]);
+    if (!raw || !kerfd || !shared) continue;
+    const double left = *raw - (*kerfd - *shared);
+    if (left > 0) gains.push_back(*raw / left);
+  }
+  return gains;
+}
+
 std::vector<double> FrontShares(const RoundCosts& costs) {
   KERF_CHECK(costs.front.empty() || costs.front.size() == costs.kerfd.size());
   std::vector<double> shares;

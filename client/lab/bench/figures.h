@@ -45,6 +45,8 @@ struct RoundCosts {
   std::vector<PassCost> kerfd;
   // Through a front; empty where there is none.
   std::vector<PassCost> front = {};
+  // Where the client shares its memory; empty if that is not measured.
+  std::vector<PassCost> shared = {};
   // Where the client cuts; empty if that is not measured.
   std::vector<PassCost> local_cut = {};
 };
@@ -52,6 +54,11 @@ struct RoundCosts {
 // kerfd's CPU time over the sum of the raw stream's and of cutting and hashing, of each round.
 // Empty if the server's time is not known.
 std::vector<double> CostRatios(const RoundCosts& costs);
+
+// How many more bytes go through a CPU second of the transport where memory is shared, of each
+// round: what kerfd saves is saved of what the raw stream costs. Empty if that is not measured, or
+// not known; a round in which nothing of it is left has none.
+std::vector<double> SharedGains(const RoundCosts& costs);
 
 // The rate through the front as a share of that straight to kerfd, of each round. Empty without a
 // front.

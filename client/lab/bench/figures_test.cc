@@ -74,6 +74,16 @@ TEST(Figures, SharesOfAFrontAreOfOneRoundEach) {
   EXPECT_EQ(FrontShares(costs), (std::vector<double>{0.5, 0.75}));
 }
 
+TEST(Figures, WhatSharedMemorySavesIsSavedOfTheTransport) {
+  RoundCosts costs;
+  costs.raw = {Pass(1, 0.75, 0), Pass(1, 0.75, 0), Pass(1, 0.75, 0)};
+  costs.kerfd = {Pass(1, 1, 0.5), Pass(1, 1, 0.5), Pass(1, 1, 0.5)};
+  EXPECT_TRUE(SharedGains(costs).empty());
+  // A third of the transport is left; all of it; more is saved than there was.
+  costs.shared = {Pass(1, 0.5, 0.5), Pass(1, 1, 0.5), Pass(1, 0.25, 0.25)};
+  EXPECT_EQ(SharedGains(costs), (std::vector<double>{3, 1}));
+}
+
 TEST(Figures, OneStreamIsBoundByItsOneThread) {
   // 1 GB takes 1 s; kernels and rest take 0.8 s of the one thread that a stream has.
   WallInput input{.kernels = Row(2000, 0.5),

@@ -77,8 +77,7 @@ absl::Status MeasureBusy(const ServiceOptions& options, const std::atomic<bool>&
   }
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Peer> kerfd, Peer::StartKerfd(options, cancelled));
   KERF_ASSIGN_OR_RETURN(const MemoryUse empty, MemoryAtRest(*kerfd));
-  KERF_RETURN_IF_ERROR(
-      MeasureUpload(options, *kerfd, WhoCuts::kServer, inputs, cancelled).status());
+  KERF_RETURN_IF_ERROR(MeasureUpload(options, *kerfd, Sends::kBytes, inputs, cancelled).status());
   KERF_ASSIGN_OR_RETURN(const MemoryUse busy, MemoryAtRest(*kerfd));
   figures.empty_bytes = empty.resident_bytes;
   figures.busy_streams = options.busy_streams;

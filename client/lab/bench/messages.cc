@@ -53,7 +53,7 @@ grpc::ByteBuffer Buffer(const v1::UploadFrame& frame) {
 }  // namespace
 
 grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& repository,
-                             bool cuts) {
+                             bool cuts, const std::string& token) {
   v1::UploadFrame frame;
   v1::Open& open = *frame.mutable_open();
   open.set_repository(repository);
@@ -62,6 +62,7 @@ grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& r
   open.set_store_epoch(1);
   if (cuts) open.set_cutter(v1::CUTTER_CLIENT);
   open.set_agent(Cat("kerf bench/", kVersion));
+  open.set_shared_memory(token);
   return Buffer(frame);
 }
 

@@ -15,9 +15,9 @@ namespace kerf::bench {
 // Of each file that is sent.
 inline constexpr char kFileKey[] = "kerf bench";
 
-// `cuts`: that this side would like to.
+// `cuts`: that this side would like to. `token`: of memory that it shares; empty: of none.
 grpc::ByteBuffer OpenMessage(const ServiceOptions& options, const std::string& repository,
-                             bool cuts = false);
+                             bool cuts = false, const std::string& token = "");
 
 // Of the chunks at these positions in `chunks`, which lie in a store that does not exist.
 grpc::ByteBuffer CommitMessage(std::span<const LocalChunk> chunks,
@@ -32,6 +32,9 @@ class FileMessages {
   std::size_t count() const { return count_; }
   grpc::ByteBuffer Message(std::size_t index) const;
   std::span<const std::uint8_t> file() const { return file_; }
+  // Of file data in one message.
+  std::size_t message_bytes() const { return message_bytes_; }
+  const std::string& content_hash() const { return content_hash_; }
 
  private:
   const std::span<const std::uint8_t> file_;

@@ -23,6 +23,7 @@ constexpr double kFrontGoalShare = 0.85;
 
 // CPU seconds a GB that client and server together may take where the client cuts.
 constexpr double kLocalCutGoal = 0.6;
+constexpr double kSharedGoalGain = 2.5;
 
 json Optional(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
@@ -32,6 +33,8 @@ struct GroupFigures {
   RowFigures kerfd;
   std::optional<RowFigures> front;
   std::optional<double> front_share;
+  std::optional<RowFigures> shared;
+  std::optional<double> shared_gain;
   std::optional<RowFigures> local_cut;
   std::vector<double> ratios;
   std::optional<double> ratio;
@@ -47,6 +50,9 @@ GroupFigures FiguresOf(const StreamGroup& group, const Machine& machine) {
     figures.front = Summarize(group.costs.front);
     figures.front_share = Median(FrontShares(group.costs));
   }
+  if (!group.costs.shared.empty()) figures.shared = Summarize(group.costs.shared);
+  const std::vector<double> gains = SharedGains(group.costs);
+  if (!gains.empty()) figures.shared_gain = Median(gains);
   if (!group.costs.local_cut.empty()) figures.local_cut = Summarize(group.costs.local_cut);
   figures.ratios = CostRatios(group.costs);
   if (!figures.ratios.empty()) figures.ratio = Median(figures.ratios);
@@ -82,6 +88,9 @@ json GroupJson(const StreamGroup& group, const Machine& machine) {
                            RowJson("raw", figures.raw, group.costs.raw),
                            RowJson("kerfd", figures.kerfd, group.costs.kerfd)});
   if (figures.front) rows.push_back(RowJson("front", *figures.front, group.costs.front));
+  if (figures.shared) {
+    rows.push_back(RowJson("shared_memory", *figures.shared, group.costs.shared));
+  }
   if (figures.local_cut) {
     rows.push_back(RowJson("local_cut", *figures.local_cut, group.costs.local_cut));
   }
@@ -90,6 +99,8 @@ json GroupJson(const StreamGroup& group, const Machine& machine) {
           {"rows", std::move(rows)},
           {"front_share", Optional(figures.front_share)},
           {"front_shares", FrontShares(group.costs)},
+          {"shared_gain", Optional(figures.shared_gain)},
+          {"shared_gains", SharedGains(group.costs)},
           {"ratio", Optional(figures.ratio)},
           {"ratios", figures.ratios},
           {"goal_met", figures.ratio ? json(*figures.ratio <= kGoalRatio) : json(nullptr)},
@@ -182,6 +193,7 @@ json ReportJson(const ServiceOptions& options, const ServiceResult& result) {
           {"streams", std::move(groups)},
           {"goal_ratio", kGoalRatio},
           {"front_goal_share", kFrontGoalShare},
+          {"shared_goal_gain", kSharedGoalGain},
           {"local_cut_goal", kLocalCutGoal},
           {"checked_chunks", result.checked_chunk_count},
           {"memory", result.memory ? MemoryJson(*result.memory) : json(nullptr)}};
@@ -209,6 +221,14 @@ std::vector<std::string> ReportLines(const ServiceOptions& options, const Servic
       lines.push_back(
           absl::StrFormat("         rate through the front / straight: %.2f (goal %.2f)",
                           *figures.front_share, kFrontGoalShare));
+    }
+    if (figures.shared) {
+      lines.push_back(RowLine(group.stream_count, "shared memory", *figures.shared, true));
+      lines.push_back(
+          Cat("         bytes a CPU second of the transport / the raw stream's: ",
+              figures.shared_gain
+                  ? absl::StrFormat("%.2f (goal %.2f)", *figures.shared_gain, kSharedGoalGain)
+                  : "unknown"));
     }
     if (figures.local_cut) {
       lines.push_back(RowLine(group.stream_count, "local cut", *figures.local_cut, true));

@@ -73,7 +73,8 @@ class ServiceBench {
     group.costs.kernels.push_back(local.cost);
     using Pass = absl::Status (ServiceBench::*)(std::span<const StreamInput>, StreamGroup&);
     std::vector<Pass> passes = {&ServiceBench::RunStraight, &ServiceBench::RunFront,
-                                &ServiceBench::RunLocalCut, &ServiceBench::RunRaw};
+                                &ServiceBench::RunShared, &ServiceBench::RunLocalCut,
+                                &ServiceBench::RunRaw};
     if (turned_round) std::reverse(passes.begin(), passes.end());
     for (const Pass pass : passes) KERF_RETURN_IF_ERROR((this->*pass)(inputs, group));
     return absl::OkStatus();
@@ -81,7 +82,7 @@ class ServiceBench {
 
   absl::Status RunStraight(std::span<const StreamInput> inputs, StreamGroup& group) {
     KERF_ASSIGN_OR_RETURN(group.last_upload,
-                          MeasureUpload(options_, *kerfd_, WhoCuts::kServer, inputs, cancelled_));
+                          MeasureUpload(options_, *kerfd_, Sends::kBytes, inputs, cancelled_));
     group.costs.kerfd.push_back(group.last_upload.cost);
     checked_chunk_count_ += group.last_upload.chunk_count;
     return absl::OkStatus();
@@ -89,21 +90,26 @@ class ServiceBench {
 
   absl::Status RunFront(std::span<const StreamInput> straight, StreamGroup& group) {
     if (front_ == nullptr) return absl::OkStatus();
-    return RunBeside("-front", *front_, WhoCuts::kServer, straight, group.costs.front);
+    return RunBeside("-front", *front_, Sends::kBytes, straight, group.costs.front);
+  }
+
+  absl::Status RunShared(std::span<const StreamInput> straight, StreamGroup& group) {
+    if (!options_.shared_memory) return absl::OkStatus();
+    return RunBeside("-shared", *kerfd_, Sends::kPlaces, straight, group.costs.shared);
   }
 
   absl::Status RunLocalCut(std::span<const StreamInput> straight, StreamGroup& group) {
     if (!options_.local_cut) return absl::OkStatus();
-    return RunBeside("-cut", *kerfd_, WhoCuts::kClient, straight, group.costs.local_cut);
+    return RunBeside("-cut", *kerfd_, Sends::kNames, straight, group.costs.local_cut);
   }
 
   // In repositories of its own: what another pass has committed must be as new to this one.
-  absl::Status RunBeside(std::string_view suffix, const Peer& peer, WhoCuts who,
+  absl::Status RunBeside(std::string_view suffix, const Peer& peer, Sends sends,
                          std::span<const StreamInput> straight, std::vector<PassCost>& costs) {
     std::vector<StreamInput> inputs(straight.begin(), straight.end());
     for (StreamInput& input : inputs) input.repository += suffix;
     KERF_ASSIGN_OR_RETURN(const StreamPass pass,
-                          MeasureUpload(options_, peer, who, inputs, cancelled_));
+                          MeasureUpload(options_, peer, sends, inputs, cancelled_));
     costs.push_back(pass.cost);
     checked_chunk_count_ += pass.chunk_count;
     return absl::OkStatus();

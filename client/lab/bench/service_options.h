@@ -35,6 +35,8 @@ struct ServiceOptions {
   client::TlsChoice tls = {};
   // Also through a front, beside straight to kerfd.
   bool front = false;
+  // Also with a client that shares its memory, straight to kerfd.
+  bool shared_memory = false;
   // Also with a client that cuts, straight to kerfd.
   bool local_cut = false;
   // Loopback TCP instead of a unix socket, for the peers that are started.

@@ -1,8 +1,13 @@
 #include "client/lab/bench/stream_pass.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "base/page_bytes.h"
+#include "base/shared_memory.h"
 #include "base/status.h"
+#include "client/cpp/memory_offer.h"
 #include "client/lab/bench/conversations.h"
 #include "client/lab/bench/process_costs.h"
 #include "client/lab/bench/raw_peer.h"
@@ -38,10 +43,24 @@ std::optional<double> ServerCpuAtRest(const Peer& peer) {
   return seconds;
 }
 
-std::unique_ptr<UploadSource> SourceOf(const ServiceOptions& options, WhoCuts who,
-                                       const StreamInput& input) {
-  if (who == WhoCuts::kServer) return std::make_unique<SentFile>(input.messages);
-  return std::make_unique<NamedFile>(options.profile, options.digest, input.messages->file());
+// Of messages that have not been answered, as many as those of an agent.
+constexpr std::size_t kSharedMessages = 32;
+
+absl::StatusOr<std::unique_ptr<UploadSource>> SourceOf(const ServiceOptions& options,
+                                                       const Peer& kerfd, Sends sends,
+                                                       const StreamInput& input) {
+  switch (sends) {
+    case Sends::kBytes:
+      return std::make_unique<SentFile>(input.messages);
+    case Sends::kNames:
+      return std::make_unique<NamedFile>(options.profile, options.digest, input.messages->file());
+    case Sends::kPlaces:
+      break;
+  }
+  const std::size_t wanted_bytes = RoundUpToPages(kSharedMessages * options.message_bytes);
+  const std::size_t size_bytes = std::clamp(wanted_bytes, kMinSharedBytes, kMaxSharedBytes);
+  KERF_ASSIGN_OR_RETURN(auto offer, client::MemoryOffer::Make(kerfd.address(), size_bytes));
+  return std::make_unique<SharedFile>(input.messages, std::move(offer));
 }
 
 template <typename Talk>
@@ -78,12 +97,14 @@ absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> 
 }  // namespace
 
 absl::StatusOr<StreamPass> MeasureUpload(const ServiceOptions& options, const Peer& kerfd,
-                                         WhoCuts who, std::span<const StreamInput> inputs,
+                                         Sends sends, std::span<const StreamInput> inputs,
                                          const std::atomic<bool>& cancelled) {
   std::vector<std::unique_ptr<UploadConversation>> conversations;
   for (const StreamInput& input : inputs) {
+    KERF_ASSIGN_OR_RETURN(std::unique_ptr<UploadSource> source,
+                          SourceOf(options, kerfd, sends, input));
     conversations.push_back(std::make_unique<UploadConversation>(
-        options, input.repository, SourceOf(options, who, input), *input.expected));
+        options, input.repository, std::move(source), *input.expected));
   }
   StreamPass pass;
   KERF_ASSIGN_OR_RETURN(pass.cost, Measure<UploadConversation>(kerfd, inputs, conversations,

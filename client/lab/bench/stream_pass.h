@@ -25,7 +25,8 @@ struct StreamInput {
   std::string repository;
 };
 
-enum class WhoCuts : std::uint8_t { kServer, kClient };
+// What a stream says of its file: the bytes, where they lie, or what the chunks are called.
+enum class Sends : std::uint8_t { kBytes, kPlaces, kNames };
 
 struct StreamPass {
   PassCost cost;
@@ -38,7 +39,7 @@ struct StreamPass {
 // Each stream has a connection of its own, made before the clock starts; the clock stops when all
 // streams have ended. DataLoss: a wrong answer. Cancelled: `cancelled` became true.
 absl::StatusOr<StreamPass> MeasureUpload(const ServiceOptions& options, const Peer& kerfd,
-                                         WhoCuts who, std::span<const StreamInput> inputs,
+                                         Sends sends, std::span<const StreamInput> inputs,
                                          const std::atomic<bool>& cancelled);
 absl::StatusOr<StreamPass> MeasureRaw(const Peer& raw, std::span<const StreamInput> inputs,
                                       const std::atomic<bool>& cancelled);

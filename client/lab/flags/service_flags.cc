@@ -9,6 +9,7 @@ constexpr char kExamples[] =
     "  kerf bench service\n"
     "  kerf bench service --rounds 9 --tcp --json > service.json\n"
     "  kerf bench service --front --idle-streams 0 --busy-streams 0\n"
+    "  kerf bench service --shared-memory --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --local-cut --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --duplicate 100 --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --server unix:/run/kerfd.sock     a kerfd that runs; leaves entries of "
@@ -39,6 +40,8 @@ void AddBenchService(Context& context, const Verb& bench_verb,
   AddTlsOptions(verb, flags->server);
   verb.AddFlag("--front", options.front,
                "Also through a front (kerfd --role front) that is started");
+  verb.AddFlag("--shared-memory", options.shared_memory,
+               "Also with a client that shares its memory, at a unix socket");
   verb.AddFlag("--local-cut", options.local_cut,
                "Also with a client that cuts, as kerf backup --cut local");
   verb.AddFlag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
