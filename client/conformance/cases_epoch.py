@@ -312,7 +312,7 @@ def announces(world):
     for opened in world.fake.opens:
         said = set(opened.features)
         expect("index-epoch" in said, "CLI-38: index-epoch is not announced")
-        expect(not said & {"unknown-frames", "chunk-digests"}, f"CLI-38: features of servers are announced: {sorted(said)}")
+        expect(not said & {"unknown-frames", "chunk-digests", "shared-data"}, f"CLI-38: features of servers are announced: {sorted(said)}")
 
 
 @case(94, "what has been cut short is lost", "CLI-36 COL-29", "store snapshot lengths", is_advice=True)
