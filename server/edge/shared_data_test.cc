@@ -146,7 +146,6 @@ class SharedDataTest : public testing::Test {
   // then as Data; several to a message.
   void SendShared(TestUpload& upload, Shared& shared, std::string_view content, bool mixed,
                   std::uint64_t start_offset = 0) {
-    // Behind the piece before, as a client writes whose blocks come back in their order.
     v1::UploadRequest request;
     FileBegin(start_offset)(*request.add_frames());
     std::string_view rest = content;
@@ -168,8 +167,7 @@ class SharedDataTest : public testing::Test {
     End(start_offset + content.size(), content)(*request.add_frames());
     EXPECT_TRUE(upload.Send(request));
   }
-  // Nobody has said how much of the memory has been read: so much as the memory holds at most
-  // between two waits.
+  // The content is shorter than the memory, so no place is used twice before it has been read.
   std::vector<RecipeChunk> RecipeBy(Shared& shared, const v1::Open& open, std::string_view content,
                                     bool mixed) {
     auto upload = Begin(open);
