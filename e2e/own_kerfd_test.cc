@@ -202,9 +202,9 @@ TEST_F(OwnKerfd, TwoAtOnceShareOne) {
 }
 
 TEST_F(OwnKerfd, ManyThatBeginAtOnceShareOne) {
-  std::vector<std::unique_ptr<Program>> all;
-  for (int i = 0; i < 4; ++i) {
-    all.push_back(world_.Start({"backup", "tree", "--store", world_ / Cat("store-", i)}));
+  std::vector<std::unique_ptr<Program>> all(4);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = world_.Start({"backup", "tree", "--store", world_ / Cat("store-", i)});
   }
   for (const auto& one : all) {
     const Completed end = one->Wait();

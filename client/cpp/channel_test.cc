@@ -1,9 +1,6 @@
 #include "client/cpp/channel.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <string>
@@ -11,32 +8,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
-#include "base/check.h"
 #include "base/strings.h"
-#include "base/unique_fd.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/testing/silent_server.h"
 #include "google/rpc/status.pb.h"
 
 namespace kerf::client {
 namespace {
-
-// Takes connections, and never says a word.
-class SilentServer {
- public:
-  SilentServer() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    address_.sin_family = AF_INET;
-    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address_;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address_);
-    KERF_CHECK(bind(listener_.get(), generic, length) == 0 && listen(listener_.get(), 8) == 0);
-    KERF_CHECK(getsockname(listener_.get(), generic, &length) == 0);
-  }
-  std::string address() const { return Cat("127.0.0.1:", ntohs(address_.sin_port)); }
-
- private:
-  const UniqueFd listener_;
-  sockaddr_in address_{};
-};
 
 TEST(OpenChannelTest, NobodyWaitsForAServerAfterACancellation) {
   const SilentServer server;

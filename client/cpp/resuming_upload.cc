@@ -119,6 +119,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
       return std::move(worker->channel);
     }
     why = worker.status();
+    // Then nobody knows whether the worker can be reached.
+    if (asking_.cancelled()) return absl::CancelledError("the upload was cancelled");
   }
   if (options_.on_detour) options_.on_detour(why);
   return channel;

@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "base/tls/testing/test_certificates.h"
 #include "client/agent/backup/testing/resuming_lane_test.h"
+#include "client/cpp/testing/silent_server.h"
 #include "client/fs/testing/temporary_directory.h"
 #include "grpcpp/security/server_credentials.h"
 #include "kerf/v1/routing.grpc.pb.h"
@@ -436,6 +437,20 @@ TEST_F(LaneDirectTest, CancelEndsTheAsking) {
   // Less than the question would have had.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
   EXPECT_EQ(direct_count_ + other_count_, 0);
+  EXPECT_TRUE(detours_.empty());
+}
+
+// An agent that is done gives up the lanes that it need not have: nothing is between it and a
+// worker that had no time to answer.
+TEST_F(LaneDirectTest, CancelEndsTheConnectingAndIsNoDetour) {
+  const client::SilentServer worker;
+  adjust_routing_ = [this, &worker] { routing_.SetAddress(worker.address()); };
+  StartDirect(Ok, Ok);
+  while (routing_.keys().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_FALSE(*lane_->WaitOpened(std::chrono::milliseconds(200)));
+  lane_->Stop();
+  EXPECT_EQ(direct_count_ + other_count_, 0);
+  EXPECT_TRUE(detours_.empty());
 }
 
 }  // namespace
