@@ -203,8 +203,8 @@ TEST(CapacityTest, AListOfChunksTakesWhatIsSaid) {
   if (held() == 0) GTEST_SKIP() << "this allocator does not say";
   TestStore store;
   {
-    std::vector<std::string> chunks;
-    for (std::size_t number = 0; number < kChunks; ++number) chunks.push_back(Cat(number));
+    std::vector<std::string> chunks(kChunks);
+    for (std::size_t number = 0; number < kChunks; ++number) chunks[number] = Cat(number);
     store.WritePack(chunks);
   }
   const double before = held();
