@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/overflow_user.h"
 #include "base/passed_file.h"
 #include "base/shared_memory.h"
 #include "base/status.h"
@@ -63,6 +65,7 @@ UnixAcceptor::UnixAcceptor(std::vector<UniqueFd> listeners, std::function<bool(U
     : listeners_(std::move(listeners)),
       serve_(std::move(serve)),
       memories_(memories),
+      own_user_(geteuid()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       is_armed_(listeners_.size(), false) {}
@@ -179,8 +182,17 @@ void UnixAcceptor::Serve(int number) {
   if (!serve_(std::move(socket))) Forget(number);
 }
 
+bool UnixAcceptor::IsTrusted(int socket) const {
+  const absl::StatusOr<uid_t> user = UserOfPeer(socket);
+  return user.ok() && !MayBeAnybody(*user) && (*user == 0 || *user == own_user_);
+}
+
 void UnixAcceptor::TakeMemory(int number) {
   Connection& connection = connections_.at(number);
+  if (!IsTrusted(number)) {
+    LogNoMemory("it is neither root's nor this kerfd's own user's");
+    return Forget(number);
+  }
   auto memory = ReceiveMemory(number);
   if (!memory.ok()) {
     LogNoMemory(MessageOf(memory.status()));

@@ -2,6 +2,8 @@
 // share (docs/adr/0034-shared-memory.md).
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -26,7 +28,9 @@ namespace kerf {
 //
 // A connection whose first byte is that of kSharedMemoryHello is none for gRPC: with it comes
 // memory that a client shares, and it is answered by a token, of which it is the life. One that
-// says nothing for kFirstByteWait is gRPC's.
+// says nothing for kFirstByteWait is gRPC's. Only of root and of this process's own user anything
+// is received: what is received has to be closed, and a file of a stranger's program (FUSE) may
+// never let go of who closes it, not even by SIGKILL.
 //
 // Thread-safe, but for Start, which is called once.
 class UnixAcceptor {
@@ -75,6 +79,7 @@ class UnixAcceptor {
   void Serve(int number);
   // Whatever is wrong with it, the connection ends.
   void TakeMemory(int number);
+  bool IsTrusted(int socket) const;
   void ServeSilent();
   void Forget(int number);
   void EndAll();
@@ -85,6 +90,7 @@ class UnixAcceptor {
   const std::vector<UniqueFd> listeners_;
   const std::function<bool(UniqueFd)> serve_;
   SharedMemories* const memories_;
+  const uid_t own_user_;
   const UniqueFd epoll_;
   const UniqueFd wakeup_;
   // Of the thread alone, with what follows.

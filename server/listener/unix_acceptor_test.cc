@@ -5,7 +5,10 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -37,6 +40,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{20'000};
+constexpr uid_t kMallory = 23'456;
 
 bool Becomes(const std::function<bool()>& is_so) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
@@ -347,6 +351,23 @@ TEST_F(MemoryAcceptorTest, WhatIsNoneEndsItsConnectionAndNoOther) {
   EXPECT_TRUE(Ends(other_words));
   EXPECT_EQ(memories_.count(), 1u);
   EXPECT_FALSE(Ends(there, milliseconds(100)));
+}
+
+// Whatever came of his would have to be closed, and might never be.
+TEST_F(MemoryAcceptorTest, OfAnotherUserNothingIsReceived) {
+  if (seteuid(kMallory) != 0 || seteuid(0) != 0) GTEST_SKIP() << "nobody else can be had here";
+  ASSERT_EQ(chmod(folder_.c_str(), 0711), 0);
+  ASSERT_EQ(chmod(Paths()[0].c_str(), 0777), 0);
+  ASSERT_EQ(seteuid(kMallory), 0);
+  const UniqueFd shares = Share();
+  const UniqueFd speaks = Connect();
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_TRUE(Ends(shares));
+  EXPECT_EQ(memories_.count(), 0u);
+  // His bytes come as they do over TCP.
+  Say(speaks, "PRI * HTTP/2.0");
+  EXPECT_TRUE(Becomes([&] { return served_.count() == 1; }));
+  EXPECT_EQ(TokenOf(Share()).size(), kSharedMemoryTokenBytes);
 }
 
 TEST_F(MemoryAcceptorTest, ItsEndEndsAllOfThem) {
