@@ -21,6 +21,9 @@ namespace {
 // Its size stays, and so do these. Only a memfd can have them: a file on tmpfs is sealed against
 // seals from its beginning.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+// What was mapped before goes on being written by who has mapped it, and nobody else writes, or
+// makes holes, whatever descriptor he has (Linux 5.1).
+constexpr int kOwnSeals = kSeals | F_SEAL_FUTURE_WRITE;
 
 bool IsSize(std::uint64_t size_bytes) {
   return kMinSharedBytes <= size_bytes && size_bytes <= kMaxSharedBytes &&
@@ -29,7 +32,7 @@ bool IsSize(std::uint64_t size_bytes) {
 
 absl::Status CannotMake(int error) {
   const std::string text = Cat("cannot make memory to share: ", std::strerror(error));
-  return error == ENOSYS || error == EPERM || error == EACCES
+  return error == ENOSYS || error == EPERM || error == EACCES || error == EINVAL
              ? absl::UnimplementedError(ToAbsl(text))
              : absl::ResourceExhaustedError(ToAbsl(text));
 }
@@ -57,13 +60,14 @@ absl::StatusOr<SharedMemory> SharedMemory::Make(std::size_t size_bytes) {
                    " bytes, in whole pages; not ", size_bytes)));
   }
   UniqueFd fd(memfd_create("kerf blocks", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid() || ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0 ||
-      fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+  if (!fd.valid() || ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) {
     return CannotMake(errno);
   }
   void* const bytes = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (bytes == MAP_FAILED) return CannotMake(errno);
-  return SharedMemory(std::move(fd), {static_cast<std::uint8_t*>(bytes), size_bytes});
+  SharedMemory memory(std::move(fd), {static_cast<std::uint8_t*>(bytes), size_bytes});
+  if (fcntl(memory.fd(), F_ADD_SEALS, kOwnSeals) != 0) return CannotMake(errno);
+  return memory;
 }
 
 absl::StatusOr<ForeignMemory> ForeignMemory::Take(UniqueFd fd) {

@@ -26,7 +26,8 @@ inline constexpr std::size_t kSharedMemoryTokenBytes = 24;
 inline constexpr std::size_t kMinSharedBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxSharedBytes = std::size_t{64} << 20;
 
-// The side that writes. Not thread-safe; its bytes are as any memory is.
+// The side that writes, and the only one: who is given it reads it. Not thread-safe; its bytes are
+// as any memory is.
 class SharedMemory {
  public:
   // `size_bytes` as above, or InvalidArgument. ResourceExhausted: there is no memory for it, or no

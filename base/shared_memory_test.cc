@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <thread>
@@ -75,6 +76,32 @@ TEST(SharedMemoryTest, OutlivesWhoHasMadeIt) {
   std::vector<std::uint8_t> read(1);
   EXPECT_TRUE(foreign->Read(kMinSharedBytes - 1, read).ok());
   EXPECT_EQ(read[0], 3);
+}
+
+// Else a server that has gone bad could change what its client compares, and is about to store.
+TEST(SharedMemoryTest, NobodyElseWritesIt) {
+  auto memory = SharedMemory::Make(kMinSharedBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const UniqueFd given = Copy(memory->fd());
+  const std::string path = "/proc/self/fd/" + std::to_string(given.get());
+  const UniqueFd opened(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(opened.valid());
+  const auto map = [](int fd, int access) {
+    return mmap(nullptr, kMinSharedBytes, access, MAP_SHARED, fd, 0);
+  };
+  for (const int fd : {given.get(), opened.get()}) {
+    EXPECT_EQ(pwrite(fd, "x", 1, 0), -1);
+    EXPECT_NE(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                        static_cast<off_t>(kMinSharedBytes)),
+              0);
+    EXPECT_EQ(map(fd, PROT_READ | PROT_WRITE), MAP_FAILED);
+    void* const read_only = map(fd, PROT_READ);
+    ASSERT_NE(read_only, MAP_FAILED);
+    EXPECT_NE(mprotect(read_only, kMinSharedBytes, PROT_READ | PROT_WRITE), 0);
+    munmap(read_only, kMinSharedBytes);
+  }
+  memory->bytes()[0] = 7;
+  EXPECT_EQ(memory->bytes()[0], 7);
 }
 
 TEST(SharedMemoryTest, HasASizeWithinItsBounds) {
@@ -173,25 +200,30 @@ TEST(ForeignMemoryTest, ReadingHolesMakesNoMemory) {
 }
 
 TEST(ForeignMemoryTest, WhatChangesMeanwhileHarmsNobody) {
-  auto memory = SharedMemory::Make(kMinSharedBytes);
-  ASSERT_TRUE(memory.ok());
-  auto foreign = ForeignMemory::Take(Copy(memory->fd()));
+  // Of somebody who has not sealed it against himself.
+  const UniqueFd memory = Memory(kMinSharedBytes, kSeals);
+  void* const bytes =
+      mmap(nullptr, kMinSharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  ASSERT_NE(bytes, MAP_FAILED);
+  auto foreign = ForeignMemory::Take(Copy(memory.get()));
   ASSERT_TRUE(foreign.ok());
   std::atomic<bool> ends{false};
   std::thread writer([&] {
-    for (std::uint8_t value = 0; !ends.load(); ++value) {
-      std::fill(memory->bytes().begin(), memory->bytes().end(), value);
-      fallocate(memory->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                static_cast<off_t>(kMinSharedBytes));
+    for (int value = 0; !ends.load(); value = (value + 1) % 256) {
+      std::memset(bytes, value, kMinSharedBytes);
+      EXPECT_EQ(fallocate(memory.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                          static_cast<off_t>(kMinSharedBytes)),
+                0);
       // All that would end somebody who has it mapped.
-      EXPECT_NE(ftruncate(memory->fd(), 0), 0);
-      EXPECT_NE(ftruncate(memory->fd(), 1 << 20), 0);
+      EXPECT_NE(ftruncate(memory.get(), 0), 0);
+      EXPECT_NE(ftruncate(memory.get(), 1 << 20), 0);
     }
   });
   std::vector<std::uint8_t> out(kMinSharedBytes);
   for (int turn = 0; turn < 200; ++turn) EXPECT_TRUE(foreign->Read(0, out).ok());
   ends.store(true);
   writer.join();
+  munmap(bytes, kMinSharedBytes);
 }
 
 }  // namespace
