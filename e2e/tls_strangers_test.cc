@@ -187,7 +187,9 @@ TEST_F(TlsStrangersTest, GreetingsWhoseAnswerNobodyWaitsFor) {
   const bool is_flood = count > 2 * let_by_count;
   std::printf("%zu greetings, %zu are let by: %s flood\n", count, let_by_count,
               is_flood ? "a" : "no");
-  if (kMemoryIsOurs || is_flood) EXPECT_THAT(log_, HasSubstr("\"reason\":\"cancels\""));
+  if (kMemoryIsOurs || is_flood) {
+    EXPECT_THAT(log_, HasSubstr("\"reason\":\"cancels\""));
+  }
 }
 
 // An exponentiation of 8,192 bits for each, if it were done.
