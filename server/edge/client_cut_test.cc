@@ -406,6 +406,18 @@ TEST_F(ClientCutTest, SoMuchIsNamedAtOnce) {
   EXPECT_EQ(end_of(limits.max_named_bytes / max_bytes + 1), "MESSAGE_TOO_LARGE");
 }
 
+// The quota of its repository would have no say in it: that message is read whatever is owed.
+TEST_F(ClientCutTest, NothingIsNamedInTheMessageOfOpen) {
+  TestUpload upload(channel_);
+  v1::UploadRequest request;
+  *request.add_frames()->mutable_open() = OpenNamed();
+  FillBegin(*request.add_frames());
+  Named(RecipeOfLengths({4096}))(*request.add_frames());
+  upload.Send(request);
+  upload.WritesDone();
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "FRAME_ORDER");
+}
+
 TEST_F(ClientCutTest, PendingChunksAreBounded) {
   const auto upload = Begin(OpenNamed());
   const std::vector<std::uint32_t> lengths_bytes(4096, 2048);

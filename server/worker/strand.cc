@@ -89,7 +89,7 @@ void Strand::Cancel() {
 
 bool Strand::wants_input() const {
   const std::size_t queued_bytes = queued_bytes_.load();
-  if (reads_one_by_one_.load()) return queued_bytes == 0;
+  if (!reads_ahead_.load()) return queued_bytes == 0;
   return queued_bytes == 0 || (queued_bytes < context_->input_budget_bytes && input_->MayGrow());
 }
 

@@ -84,8 +84,9 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   bool Release(std::unique_ptr<FrameSource> message);
 
   enum class Rest : std::uint8_t { kNothing, kInput, kHalfClosed };
-  // What a message counts is known once it is served: none is read from now on while one waits.
-  void ReadOneByOne() { reads_one_by_one_.store(true); }
+  // Its messages bring all that they count for. Until then none is read while one waits: what that
+  // counts, and for whom, may be known only once it is served.
+  void ReadAhead() { reads_ahead_.store(true); }
   // All that has come is answered: `expecting` is true from here on unless there is more.
   Rest RestUntilInput(Expecting expecting);
   // Wakes it when memory has come back.
@@ -155,7 +156,7 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   std::atomic<State> state_{State::kIdle};
   std::atomic<std::uint64_t> turn_count_{0};
   std::atomic<bool> cancelled_{false};
-  std::atomic<bool> reads_one_by_one_{false};
+  std::atomic<bool> reads_ahead_{false};
   std::atomic<bool> awaits_memory_{false};
   enum class Awaits : std::uint8_t {
     kNothing,

@@ -197,39 +197,6 @@ TEST_P(StreamEngineTest, SharesHaveTheirTurns) {
   EXPECT_EQ(ended, "abaaaaaaaaa");
 }
 
-// Whose many streams have filled the budget leaves another's stream more than a message at a time.
-TEST_P(StreamEngineTest, SharesHaveTheirPartOfTheInput) {
-  pool_.reset();
-  pool_.emplace(1);
-  std::promise<void> may_begin;
-  pool_->Post([&] { may_begin.get_future().wait(); });
-  std::vector<std::shared_ptr<StreamEngine>> engines;
-  const auto push = [&](StreamEngine& engine, std::size_t size_bytes) {
-    v1::UploadRequest message;
-    message.add_frames()->set_data(std::string(size_bytes, 'x'));
-    engine.Push(std::make_unique<RequestSource>(std::move(message)));
-  };
-  const auto stream_of = [&](std::uint64_t share) {
-    engines.push_back(StreamEngine::Create(&context_, "session", MakeSink(), share));
-    push(*engines.back(), 40'000);
-    return engines.back();
-  };
-  const auto first = stream_of(1);
-  EXPECT_TRUE(first->wants_input());
-  // Of many streams the messages that have arrived may be several times the budget.
-  while (input_budget_.total().used_bytes() < 2 * input_budget_.total().limit_bytes()) stream_of(1);
-  EXPECT_FALSE(first->wants_input());
-  const auto others = stream_of(2);
-  EXPECT_TRUE(others->wants_input());
-  // As much as is any stream's own.
-  push(*others, 60'000);
-  EXPECT_FALSE(others->wants_input());
-  for (const auto& engine : engines) engine->Cancel();
-  may_begin.set_value();
-  pool_.reset();
-  ExpectNothingHeldSoon();
-}
-
 // The transport keeps an engine until its client has taken the status.
 TEST_P(StreamEngineTest, AStreamThatHasEndedHoldsNoInput) {
   Random random(TestSeed());

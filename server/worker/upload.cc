@@ -73,6 +73,7 @@ Task<absl::Status> Upload::Serve() {
     message_ = std::move(item->message);
     KERF_CO_RETURN_IF_ERROR(co_await ServeMessage());
     message_named_bytes_ = 0;
+    is_opening_ = false;
     if (strand_.Release(std::move(message_))) co_await strand_.Yield();
   }
 }

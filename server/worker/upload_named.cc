@@ -29,6 +29,13 @@ Task<absl::Status> Upload::OnChunkDigests(const v1::ChunkDigests& named) {
 
 // As if the bytes had come: quotas, metrics and the record are of files, not of what names them.
 absl::Status Upload::CountNamed(std::uint64_t named_bytes) {
+  // It was read before anybody could hold it against the quota of the repository, and whoever opens
+  // one stream after the other would owe that as much as he likes.
+  if (is_opening_) {
+    return MakeError(Reason::kFrameOrder,
+                     "chunks or data are named in the message of Open: the client waits for "
+                     "Opened, which says whether it may name any");
+  }
   message_named_bytes_ += named_bytes;
   const std::uint64_t limit = context_.limits.max_named_bytes;
   if (message_named_bytes_ > limit) {

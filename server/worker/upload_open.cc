@@ -30,6 +30,7 @@ Task<absl::Status> Upload::OnOpen(const v1::Open& open) {
   strand_.record().SetOpen(open.repository(), open.digest_algorithm(), open.profile(),
                            open.agent());
   KERF_CO_RETURN_IF_ERROR(session_.Open(open));
+  is_opening_ = true;
   KERF_CO_RETURN_IF_ERROR(co_await CheckOpen());
   co_return Begin(open);
 }
@@ -54,11 +55,11 @@ absl::Status Upload::Begin(const v1::Open& open) {
   KERF_RETURN_IF_ERROR(CheckCriterion(context_.hints.get(), repository, profile));
   if (ClientCuts(open.cutter())) {
     session_.LetClientCut();
-    strand_.ReadOneByOne();
     named_ = std::make_unique<NamedChunks>(repository.digest_algorithm);
   } else {
     KERF_RETURN_IF_ERROR(BeginCutting());
     ShareData(open.shared_memory());
+    if (!session_.shares_data()) strand_.ReadAhead();
   }
   AppendAnswer(Opened(), &answers_);
   return AccountSession();

@@ -18,7 +18,6 @@ void Upload::ShareData(const std::string& token) {
   // Of another server, or gone: the client sends Data.
   if (shared_ == nullptr) return;
   session_.LetShareData();
-  strand_.ReadOneByOne();
 }
 
 Task<absl::Status> Upload::OnSharedData(const v1::SharedData& shared) {
