@@ -248,6 +248,22 @@ TEST_P(StreamEngineTest, ALongMessageIsWorkedOffInManyTurns) {
   engine->Cancel();
 }
 
+// However little is in each of its frames.
+TEST_P(StreamEngineTest, AMessageOfManyFramesIsWorkedOffInManyTurns) {
+  constexpr std::uint64_t kFrameCount = 1'600;
+  context_.turn_time = std::chrono::nanoseconds(0);
+  v1::UploadRequest request;
+  *request.add_frames()->mutable_open() = OpenOf(kProfile, v1::DIGEST_ALGORITHM_XXH3_128);
+  request.add_frames()->mutable_file_begin();
+  for (std::uint64_t frame = 0; frame < kFrameCount; ++frame) request.add_frames()->set_data("");
+  const auto sink = MakeSink();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  engine->Push(std::make_unique<RequestSource>(request));
+  while (engine->expecting() != StreamEngine::Expecting::kFile) std::this_thread::yield();
+  EXPECT_GE(engine->turn_count(), kFrameCount / 16);
+  engine->Cancel();
+}
+
 TEST_P(StreamEngineTest, WhereOthersWaitTurnsAreShort) {
   // Who waits for each answer has as many turns.
   if (GetParam() == Answers::kLate) return;

@@ -24,6 +24,9 @@ namespace {
 constexpr std::size_t kStepBytes = 64 * 1024;
 // Answers are handed to the transport at least this often, so that the client can begin to store.
 constexpr std::size_t kSendBytes = 64 * 1024;
+// After so many frames it is asked whether the turn is over, whatever they are: a message may have
+// a million of them, and a frame that is one step is not asked on its own.
+constexpr std::size_t kFramesPerLook = 16;
 // What an open stream holds beside buffers, messages and the tables of its session.
 constexpr std::size_t kStreamBytes = 16 * 1024;
 // Of what the index is asked: the stream's and, as it may outlive the stream, the index's own.
@@ -79,11 +82,12 @@ Task<absl::Status> Upload::Serve() {
 }
 
 Task<absl::Status> Upload::ServeMessage() {
-  while (true) {
+  for (std::size_t frame_count = 1;; ++frame_count) {
     while (is_blocked()) co_await strand_.NextTurn();
     KERF_CO_ASSIGN_OR_RETURN(const Frame* const frame, message_->Next());
     if (frame == nullptr) co_return absl::OkStatus();
     KERF_CO_RETURN_IF_ERROR(co_await OnFrame(*frame));
+    if (frame_count % kFramesPerLook == 0 && strand_.is_turn_over()) co_await strand_.Yield();
   }
 }
 
