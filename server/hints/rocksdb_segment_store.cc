@@ -1,13 +1,17 @@
 #include "server/hints/rocksdb_segment_store.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <mutex>
 #include <shared_mutex>
+#include <system_error>
 #include <utility>
 
 #include "base/status.h"
@@ -85,11 +89,15 @@ absl::Status FileError(const std::string& path, const std::error_code& error) {
   return absl::ErrnoToStatus(error.value(), ToAbsl(Cat("the hints in ", path)));
 }
 
-// Makes the folder ours, or finds that it is.
+// Makes the folder ours, or finds that it is. Nobody else gets into one that is made here, whatever
+// the umask is, which is for kerfd's unix sockets.
 absl::Status Claim(const std::string& path) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (error) return FileError(path, error);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError(path, std::error_code(errno, std::generic_category()));
+  }
   const std::filesystem::path marker = std::filesystem::path(path) / kMarkerName;
   const bool is_ours = std::filesystem::exists(marker, error);
   if (error) return FileError(path, error);

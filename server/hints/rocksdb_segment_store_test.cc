@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <rocksdb/env.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
@@ -295,6 +296,17 @@ TEST(RocksDbSegmentStore, AClockThatIsSetForwardMakesNothingOld) {
   ASSERT_TRUE(store.ok()) << store.status();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
+}
+
+// The umask of a service whose unix socket is for everybody.
+TEST(RocksDbSegmentStore, NobodyElseGetsIntoItsFolder) {
+  const Folder folder;
+  const mode_t before = umask(0);
+  const auto store = OpenRocksDbSegmentStore(folder.path(), {});
+  umask(before);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::filesystem::file_status made = std::filesystem::status(folder.path());
+  EXPECT_EQ(made.permissions(), std::filesystem::perms::owner_all);
 }
 
 TEST(RocksDbSegmentStore, AFolderOfSomebodyElseIsLeftAlone) {
