@@ -5,5 +5,6 @@ SHOWN = {
     "redis_up": ("gauge", set()),
     "redis_memory_used_bytes": ("gauge", set()),
     "redis_memory_max_bytes": ("gauge", set()),
+    "redis_db_keys_expiring": ("gauge", {"db"}),
     "redis_master_link_up": ("gauge", {"master_host", "master_port"}),
 }
