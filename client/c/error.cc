@@ -1,6 +1,8 @@
 #include "client/c/error.h"
 
+#include <cstddef>
 #include <memory>
+#include <new>
 
 #include "absl/strings/cord.h"
 #include "base/strings.h"
@@ -50,6 +52,26 @@ kerf_code Return(const absl::Status& status, kerf_error** error) {
                                                    client::RequestIdOf(status)})
                .release();
   return code;
+}
+
+kerf_error* NoMemory() {
+  // In memory that is there, and with a text so short that a string needs none for it.
+  alignas(kerf_error) static std::byte room[sizeof(kerf_error)];
+  static kerf_error* const error = new (room) kerf_error{KERF_NO_MEMORY, "no memory left", "", ""};
+  return error;
+}
+
+kerf_code ReturnNoMemory(kerf_error** error) noexcept {
+  if (error != nullptr) *error = NoMemory();
+  return KERF_NO_MEMORY;
+}
+
+kerf_code ReturnUnexpected(std::string_view what, kerf_error** error) noexcept {
+  try {
+    return Return(ErrorOf(KERF_UNEXPECTED, what), error);
+  } catch (...) {
+    return ReturnNoMemory(error);
+  }
 }
 
 }  // namespace kerf::c

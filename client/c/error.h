@@ -28,22 +28,26 @@ kerf_code CodeOf(const absl::Status& status);
 // The class of `status`, which is put into `error` unless that is null.
 kerf_code Return(const absl::Status& status, kerf_error** error);
 
-// Runs what a C function does: nothing that it throws comes out.
+// What `error` is where there is no memory for another one: always the same, which nobody frees.
+kerf_error* NoMemory();
+
+// The same as Return, for what was thrown. Neither throws.
+kerf_code ReturnNoMemory(kerf_error** error) noexcept;
+kerf_code ReturnUnexpected(std::string_view what, kerf_error** error) noexcept;
+
+// Runs what a C function does: nothing that it throws comes out, and whatever is not KERF_OK has an
+// error, for there are callers who look at that alone.
 template <typename Body>
 kerf_code Guard(kerf_error** error, const Body& body) {
   if (error != nullptr) *error = nullptr;
   try {
     return Return(body(), error);
   } catch (const std::bad_alloc&) {
-    return KERF_NO_MEMORY;
+    return ReturnNoMemory(error);
   } catch (const std::exception& thrown) {
-    try {
-      return Return(ErrorOf(KERF_UNEXPECTED, thrown.what()), error);
-    } catch (...) {
-      return KERF_UNEXPECTED;
-    }
+    return ReturnUnexpected(thrown.what(), error);
   } catch (...) {
-    return KERF_UNEXPECTED;
+    return ReturnUnexpected("something that is no std::exception was thrown", error);
   }
 }
 

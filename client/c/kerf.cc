@@ -120,7 +120,9 @@ const char* kerf_error_request_id(const kerf_error* error) {
   return error == nullptr ? "" : error->request_id.c_str();
 }
 
-void kerf_error_free(kerf_error* error) { delete error; }
+void kerf_error_free(kerf_error* error) {
+  if (error != kerf::c::NoMemory()) delete error;
+}
 
 size_t kerf_digest_size(kerf_digest digest) {
   const auto known = kerf::c::AlgorithmOf(digest);

@@ -11,13 +11,17 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/strings.h"
 #include "client/agent/backup/testing/cutting_server.h"
+#include "client/c/error.h"
 
 namespace kerf::c {
 namespace {
@@ -596,6 +600,28 @@ TEST_F(KerfTest, ATokenIsNotShownInTheClear) {
   ASSERT_EQ(kerf_upload_open(client_, &upload, &upload_, said_.error()), KERF_OK);
   EXPECT_NE(kerf_upload_wait_opened(upload_, said_.error()), KERF_OK);
   EXPECT_THAT(said_.text(), HasSubstr("in the clear"));
+}
+
+// Who looks at the error alone must not take what was thrown for a call that went well.
+TEST(GuardTest, WhateverIsThrownIsAnErrorToo) {
+  Said said;
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(Guard(said.error(), []() -> absl::Status { throw std::bad_alloc(); }),
+              KERF_NO_MEMORY);
+    EXPECT_EQ(said.code(), KERF_NO_MEMORY);
+    EXPECT_EQ(said.text(), "no memory left");
+  }
+  EXPECT_EQ(Guard(said.error(), []() -> absl::Status { throw std::runtime_error("odd"); }),
+            KERF_UNEXPECTED);
+  EXPECT_EQ(said.code(), KERF_UNEXPECTED);
+  EXPECT_EQ(said.text(), "odd");
+  EXPECT_EQ(Guard(said.error(),
+                  []() -> absl::Status {
+                    throw 7; /* NOLINT(bugprone-std-exception-baseclass) */
+                  }),
+            KERF_UNEXPECTED);
+  EXPECT_EQ(said.code(), KERF_UNEXPECTED);
+  EXPECT_EQ(Guard(nullptr, []() -> absl::Status { throw std::bad_alloc(); }), KERF_NO_MEMORY);
 }
 
 TEST(FingerprintTest, AsItsPageSaysIt) {
