@@ -120,7 +120,8 @@ Upload::~Upload() {
   Cancel();
   pushed_ = nullptr;
   watch_thread_.request_stop();
-  watch_thread_.join();
+  // It is not there if it could not be started.
+  if (watch_thread_.joinable()) watch_thread_.join();
   lane_ = nullptr;
 }
 
