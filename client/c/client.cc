@@ -143,6 +143,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Open(const kerf_client_options* 
   constexpr std::size_t kFirstBytes = sizeof(kerf_client_options);
   KERF_ASSIGN_OR_RETURN(const kerf_client_options options,
                         ReadStruct(given, kFirstBytes, "kerf_client_options"));
+  if (options.reserved != 0) {
+    return ErrorOf(KERF_BAD_ARGUMENT, "reserved: this libkerf knows no member there; leave it 0");
+  }
   Reach reach;
   const std::string_view servers =
       options.servers == nullptr ? client::kDefaultServer : options.servers;

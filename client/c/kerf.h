@@ -20,19 +20,18 @@
  *   the caller's, who ends it with kerf_error_free.
  * - NULL where something is needed, a size that cannot be, or a call that may not come now is
  *   KERF_BAD_ARGUMENT or KERF_WRONG_STATE, and changes nothing. A handle that was freed is not
- * noticed.
+ *   noticed.
  * - No C++ exception comes out. None may come in: a callback that is written in C++ catches its
- * own, and none leaves by longjmp.
+ *   own, and none leaves by longjmp.
  * - The library starts threads. It says below which thread a callback runs on. A process that has
  *   opened a client does not fork and go on without exec.
  * - Nothing is printed, and no signal handler is set. Of the environment gRPC reads its own
- * variables (GRPC_...); a proxy is never used.
+ *   variables (GRPC_...); a proxy is never used.
  *
  * Growth: a struct that begins with `struct_size` is told so how much of it there is. The caller
  * writes its sizeof there, or uses the INIT macro; members are added behind, and 0 always means
  * what the library did before. A library that is older than the header takes a larger struct, if
- * what it does not know is 0. Structs without it never change, and
- * nothing is removed.
+ * what it does not know is 0. Structs without it never change, and nothing is removed.
  */
 #pragma once
 
@@ -155,6 +154,8 @@ typedef struct kerf_client_options {
   uint32_t silence_ms;
   /* Not 0: past a front, straight to its workers (docs/spec/routing.md). */
   int32_t is_direct;
+  /* 0. Without it the next member would stand where older programs have padding, with any bytes. */
+  int32_t reserved;
 } kerf_client_options;
 #define KERF_CLIENT_OPTIONS_INIT \
   {sizeof(kerf_client_options),  \
@@ -167,6 +168,7 @@ typedef struct kerf_client_options {
    NULL,                         \
    NULL,                         \
    NULL,                         \
+   0,                            \
    0,                            \
    0,                            \
    0}
@@ -187,8 +189,8 @@ typedef enum kerf_verdict KERF_AS_INT {
    */
   KERF_NEW = 1,
   /* The index has it at `locator`, which is a hint (COL-14). It stays no longer than the next
-   * collection lets it (COL-13); look for it in the store, and report it stale if it is not there.
-   */
+   * collection lets it (COL-13): look for it in the store. If it is not there, store it, report it
+   * stale, and commit where it is now (COL-16); nobody else notices, and the file is lost. */
   KERF_DUPLICATE = 2,
   /* It was there before a collection: look for it in the store (COL-12), and commit where it was
    * found, or where it was stored anew. */
