@@ -167,6 +167,27 @@ TEST_F(OwnKerfd, TheFirstBackupIsOneCommand) {
   EXPECT_FALSE(IsAlive(KerfdPid()));
 }
 
+// As in a backup of one's home: it changes while that runs.
+TEST_F(OwnKerfd, ItsFolderIsNotBackedUp) {
+  std::filesystem::create_directories(world_ / ".local/state/others");
+  WriteText(world_ / ".local/state/others/file", "x");
+  agent::testing::LetFilesSettle();
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(world_.Backup({".local", "--force"})["warnings"], 0);
+    EXPECT_TRUE(std::filesystem::exists(State("/index")));
+    const Completed list = world_.Kerf({"ls", "latest"});
+    EXPECT_EQ(list.exit_code, kOk) << list.err;
+    EXPECT_THAT(list.out,
+                AllOf(HasSubstr("state/others/file"), Not(HasSubstr("state/kerf/kerfd"))));
+  }
+  // And it is known that it was left out.
+  const std::string local = world_ / ".local";
+  const Completed restored = world_.Kerf({"restore", Cat("latest:", local), "--target", local,
+                                          "--overwrite", "if-changed", "--delete"});
+  EXPECT_EQ(restored.exit_code, kOk) << restored.err;
+  EXPECT_TRUE(std::filesystem::exists(State("/index")));
+}
+
 TEST_F(OwnKerfd, AnIndexThatIsLostCostsNoChunk) {
   world_.Backup({"tree"});
   std::filesystem::remove_all(State());

@@ -50,6 +50,8 @@ class OwnKerfd {
   // "unix:PATH". The same for good; nobody listens there before Start.
   std::string address() const;
   std::string log_path() const;
+  // Where it writes while it runs.
+  const std::string& folder() const { return options_.folder; }
 
   // Until it serves. Unavailable: there is no such program, it ends before it serves, or does not
   // serve within kStartPatience: the message has its last words. ResourceExhausted: the same, where

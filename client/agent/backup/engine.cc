@@ -387,7 +387,8 @@ absl::Status Engine::Prepare() {
   scan.one_file_system = options_.one_file_system;
   PlanReadingAhead();
   scan.ahead_thread_count = walker_count_;
-  scan.skip_directories = {store_.directory()};
+  scan.skip_directories = options_.skip_directories;
+  scan.skip_directories.push_back(store_.directory());
   scan.on_left_out = [this](const std::string& node_path) {
     const std::lock_guard lock(mutex_);
     left_out_.push_back(AbsolutePath(node_path));

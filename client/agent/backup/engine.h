@@ -52,6 +52,8 @@ struct BackupOptions {
                              client::CallCancellation& cancellation)>
       commit_late;
   ExcludePatterns excludes;
+  // Left out with all that is in them, as the store itself is.
+  std::vector<std::string> skip_directories = {};
   bool one_file_system = false;
   // A file of the snapshot before may have another device number by now.
   bool ignore_device = false;

@@ -142,8 +142,11 @@ absl::Status AddSources(const BackupFlags& flags, BackupOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags, const std::string& server) {
+absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFlags& flags,
+                                          const std::string& server) {
   BackupOptions options;
+  // Its index changes with each chunk of this very backup, and can be made again from the store.
+  if (context.own_kerfd != nullptr) options.skip_directories = {context.own_kerfd->folder()};
   KERF_RETURN_IF_ERROR(AddSources(flags, options));
   KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(server));
   KERF_ASSIGN_OR_RETURN(options.retry.time, flags.retry_for.Parse());
@@ -346,7 +349,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (!rule.ok()) return FailUsage(context, rule.status());
   const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
-  absl::StatusOr<BackupOptions> options = MakeOptions(flags, server->text);
+  absl::StatusOr<BackupOptions> options = MakeOptions(context, flags, server->text);
   if (!options.ok()) return FailUsage(context, options.status());
   options->tls = server->tls;
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
