@@ -66,6 +66,9 @@ COMPLETIONS = {"bash": "usr/share/bash-completion/completions/kerf", "zsh": "usr
 # In the tarball, what lies in a root elsewhere.
 UNUSED_IN_TARBALL = ("usr/share/doc/kerfd/copyright",)
 WHEEL_TIMEOUT_S = 300
+# What is left of an earlier run, of any version: nothing else of the folder, which may be out/ with its programs, or somebody's.
+OURS = ("kerf_*.deb", "kerfd_*.deb", "kerf-*-linux-*.tar.gz", "kerf-*-py3-none-any.whl", "kerf*-oci-*.tar", "kerf*-oci-*.spdx.json", "SHA256SUMS",
+        image.LIST)
 
 
 def version():
@@ -181,7 +184,7 @@ def wheel(target):
 def make(programs, target, with_wheel, with_images):
     check_programs(programs, version())
     target.mkdir(parents=True, exist_ok=True)
-    for old in [*target.glob("kerf*"), *target.glob("SHA256SUMS"), *target.glob(image.LIST)]:
+    for old in {path for pattern in OURS for path in target.glob(pattern)}:
         old.unlink()
     date_s = epoch_s()
     made = [debian_package(name, programs, target, deb.debian_version(version()), date_s) for name in PACKAGES]

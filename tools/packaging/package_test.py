@@ -85,7 +85,12 @@ def make_all(programs, folder):
     """The folders of today's packages and of older ones."""
     first, second, older = (folder / name for name in ("packages", "again", "older"))
     package.make(programs, first, False, False)
+    second.mkdir()
+    somebodys, earlier = second / "kerf-notes.txt", second / "kerf_0.0.1_amd64.deb"
+    for path in (somebodys, earlier):
+        path.write_text("x", encoding="utf-8")
     package.make(programs, second, False, False)
+    check(somebodys.is_file() and not earlier.exists(), "what is somebody's goes, or packages of before stay")
     check((first / "SHA256SUMS").read_text() == (second / "SHA256SUMS").read_text(), "made twice, they are not the same bytes")
     older.mkdir()
     for name in package.PACKAGES:
