@@ -139,8 +139,15 @@ class FolderStore:
     def _doubt(self, places: list[pathlib.Path]) -> None:
         """The names are there, and a later sync may go well and say nothing of them: so whoever looks takes none for stored
         (CLI-20). They are not removed, for another client may have found them, and be sure of them by a sync of its own."""
+        failures: list[OSError] = []
         for place in places:
-            (place.parent / f".{place.name}").touch(0o600)
+            try:
+                (place.parent / f".{place.name}").touch(0o600)
+            except OSError as failure:
+                # A disk that is full may still take others.
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
     def chunks(self) -> Iterator[Stored]:
         for folder in sorted((self.path / "chunks").iterdir()):

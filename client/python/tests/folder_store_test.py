@@ -110,6 +110,29 @@ class FolderStoreTest(unittest.TestCase):
             other.delete(place)
         self.assertEqual([os.listdir(folder) for folder in (self.path / "chunks").iterdir()], [[], []])
 
+    def test_cli_20_a_doubt_that_cannot_be_noted_leaves_no_other_one_out(self):
+        parts = (b"one", b"two", b"three")
+        for part in parts:
+            self.store.put(sha256(part), part)
+        sync, touch, refused = folder_store._sync, pathlib.Path.touch, []
+
+        def fails(path):
+            if path.parent.name == "chunks":
+                raise OSError(5, "Input/output error", path)
+            sync(path)
+
+        def is_full_once(path, mode):
+            if not refused:
+                refused.append(path)
+                raise OSError(28, "No space left on device", path)
+            touch(path, mode)
+
+        with (mock.patch.object(folder_store, "_sync", fails), mock.patch.object(pathlib.Path, "touch", is_full_once),
+              self.assertRaises(OSError)):
+            self.store.sync()
+        other = kerf.FolderStore(self.path, "sha256")
+        self.assertEqual(sum(len(other.has(sha256(part))) for part in parts), 1)
+
     def test_cli_36_a_file_of_another_length_is_not_there(self):
         self.recipe(b"one", b"one", b"one")
         first, second, third = (self.store._chunk(place) for place in self.store.has(sha256(b"one")))
