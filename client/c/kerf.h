@@ -347,7 +347,8 @@ typedef int64_t (*kerf_read)(void* user, void* buffer, size_t size);
 
 /* Sends a file to its end. It returns when all of it is on its way, and the answers to some of it
  * may still come. Where `read` fails the code is KERF_CALLBACK_FAILED, the file has no recipe, and
- * the upload goes on with the next one. NULL `file`: one without a name. */
+ * the upload goes on with the next one; where another callback has failed, with the same code, each
+ * further call says so. NULL `file`: one without a name. */
 KERF_API kerf_code kerf_upload_send_file(kerf_upload* upload, const kerf_file_options* file,
                                          kerf_read read, void* read_user, kerf_error** error);
 
@@ -365,7 +366,8 @@ KERF_API kerf_code kerf_upload_wait_answered(kerf_upload* upload, kerf_error** e
 
 /* Waits for all answers, has on_commit called, tells the index what a lost stream has left, and
  * ends the stream. KERF_WRONG_STATE if on_commit has left chunks that are not committed: commit
- * them, and finish again. Behind KERF_OK nothing more can be sent. */
+ * them, and finish again; if it has committed none of them it has failed (KERF_CALLBACK_FAILED).
+ * Behind KERF_OK nothing more can be sent. */
 KERF_API kerf_code kerf_upload_finish(kerf_upload* upload, kerf_error** error);
 
 /* The rest may be called from any thread at any time. */

@@ -320,6 +320,28 @@ TEST_F(KerfTest, OfOnCommitToo) {
   on_commit_ = [] { return -5; };
   EXPECT_EQ(Finish(), KERF_CALLBACK_FAILED);
   EXPECT_THAT(said_.text(), HasSubstr("on_commit has returned -5"));
+  // However it does from then on.
+  on_commit_ = [this] { return CommitAll(); };
+  EXPECT_EQ(Finish(), KERF_CALLBACK_FAILED);
+  EXPECT_THAT(said_.text(), HasSubstr("on_commit has returned -5"));
+  EXPECT_EQ(kerf_upload_begin_file(upload_, nullptr, said_.error()), KERF_CALLBACK_FAILED);
+  EXPECT_EQ(kerf_upload_wait_answered(upload_, said_.error()), KERF_CALLBACK_FAILED);
+}
+
+TEST_F(KerfTest, AlsoWhereAFileAsksForIt) {
+  agent::CuttingServer server;
+  server.opened.mutable_opened()->mutable_limits()->set_max_uncommitted_chunks(4096);
+  Open(server);
+  on_commit_ = [] { return -5; };
+  // From half of what may be pending on it is asked for.
+  ASSERT_EQ(SendAndWait(2048 * server.chunk_bytes), KERF_OK) << said_.text();
+  EXPECT_EQ(Send(1), KERF_CALLBACK_FAILED);
+  EXPECT_THAT(said_.text(), HasSubstr("on_commit has returned -5"));
+  // A program that takes that for a read that has failed.
+  on_commit_ = [this] { return CommitAll(); };
+  EXPECT_EQ(Send(1), KERF_CALLBACK_FAILED);
+  EXPECT_EQ(Finish(), KERF_CALLBACK_FAILED);
+  EXPECT_THAT(said_.text(), HasSubstr("on_commit has returned -5"));
 }
 
 TEST_F(KerfTest, AReadThatFailsEndsItsFileAlone) {

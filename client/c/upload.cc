@@ -195,6 +195,10 @@ absl::StatusOr<Upload::Turn> Upload::Begin(State state) {
     return ErrorOf(KERF_WRONG_STATE, "another thread sends through this upload just now");
   }
   Turn turn(is_sending_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return AsOwn(failure_);
+  }
   if (state_ == state) return turn;
   switch (state_) {
     case State::kBetween:
@@ -389,23 +393,36 @@ absl::Status Upload::Take(agent::ChunkLane& /*lane*/, const agent::AnsweredChunk
 }
 
 absl::Status Upload::AskForCommit() {
-  {
-    const CallbackScope scope(*this);
-    std::uint64_t before = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      before = pending_answer_count_;
-    }
-    const int result = options_.on_commit(options_.user, handle_);
-    if (result != 0) return CallbackFailed("on_commit", result);
-    const std::lock_guard lock(mutex_);
-    // It would be asked for ever.
-    if (before > 0 && pending_answer_count_ >= before) {
-      return ErrorOf(KERF_CALLBACK_FAILED, Cat("on_commit has committed none of the ",
-                                               pending_.size(), " chunks that are pending"));
-    }
-  }
+  // The file that asks for it may be left in its middle: nothing can go on behind that.
+  if (const absl::Status status = CallOnCommit(); !status.ok()) return Fail(status);
   return TellLate({});
+}
+
+absl::Status Upload::CallOnCommit() {
+  const CallbackScope scope(*this);
+  std::uint64_t before = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    before = pending_answer_count_;
+  }
+  const int result = options_.on_commit(options_.user, handle_);
+  if (result != 0) return CallbackFailed("on_commit", result);
+  const std::lock_guard lock(mutex_);
+  // It would be asked for ever.
+  if (before > 0 && pending_answer_count_ >= before) {
+    return ErrorOf(KERF_CALLBACK_FAILED, Cat("on_commit has committed none of the ",
+                                             pending_.size(), " chunks that are pending"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Upload::Fail(const absl::Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+  }
+  lane_->Cancel();
+  return status;
 }
 
 void Upload::TellRecipe(std::uint64_t number, void* user, const agent::FileOutcome& outcome) {

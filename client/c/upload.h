@@ -93,6 +93,9 @@ class Upload final : private agent::ChunkTaker {
   absl::Status Take(agent::ChunkLane& lane, const agent::AnsweredChunk& chunk,
                     std::span<const std::uint8_t> bytes) override;
   absl::Status AskForCommit();
+  absl::Status CallOnCommit();
+  // The upload ends with `status`, which it returns: whoever sends is told so from here on.
+  absl::Status Fail(const absl::Status& status);
   void TellRecipe(std::uint64_t number, void* user, const agent::FileOutcome& outcome);
   void NoteIndexEpoch(std::uint64_t epoch);
   void NoteLateCommits(std::vector<v1::CommitEntry> entries);
@@ -134,6 +137,8 @@ class Upload final : private agent::ChunkTaker {
   std::deque<Digest> committed_order_;
   std::vector<agent::StoredChunk> late_;
   kerf_totals totals_ = {};
+  // Of this side's own: of the lane's it says itself why.
+  absl::Status failure_;
   std::uint64_t pending_answer_count_ = 0;
 
   std::mutex watch_mutex_;

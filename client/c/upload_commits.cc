@@ -151,7 +151,7 @@ absl::Status Upload::TellLate(std::chrono::milliseconds patience) {
     status = (*index)->Commit(options_.store_epoch, rest.first(count));
     if (status.ok()) rest = rest.subspan(count);
   }
-  if (CodeOf(status) == KERF_EPOCH_BEHIND) return status;
+  if (CodeOf(status) == KERF_EPOCH_BEHIND) return Fail(status);
   const std::lock_guard lock(mutex_);
   late_.insert(late_.end(), rest.begin(), rest.end());
   return absl::OkStatus();
