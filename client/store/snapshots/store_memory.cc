@@ -28,8 +28,9 @@ constexpr std::uint64_t kMaxMemoryBytes = std::uint64_t{1} << 20;
 constexpr int kMaxBehindDirectories = 64;
 // At a store that seems to lie behind.
 constexpr int kMaxLooks = 4;
-constexpr int kMaxLockTries = 50;
-constexpr auto kLockPause = std::chrono::milliseconds(5);
+// Many times what a few agents take that write to a busy disk, one behind the other.
+constexpr std::chrono::milliseconds kLockPatience{5'000};
+constexpr std::chrono::milliseconds kLockPause{5};
 
 std::string Resolved(const std::string& directory) {
   std::error_code error;
@@ -54,9 +55,9 @@ absl::Status MakeDurable(const Store& store) {
 // lock.
 UniqueFd LockFolder(const std::string& directory) {
   UniqueFd lock(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int i = 0; i < kMaxLockTries && lock.valid(); ++i) {
-    if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
-      break;
+  const auto until = std::chrono::steady_clock::now() + kLockPatience;
+  while (lock.valid() && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 &&
+         (errno == EWOULDBLOCK || errno == EINTR) && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(kLockPause);
   }
   return lock;

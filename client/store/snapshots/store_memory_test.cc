@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -156,6 +157,23 @@ TEST_F(MemoryTest, AgentsThatRememberAtOnceLoseNothing) {
       EXPECT_TRUE(absl::IsDataLoss(memory.Meet(*copy))) << "round " << round;
     }
   }
+}
+
+// However busy the disk is to which another one of them writes.
+TEST_F(MemoryTest, WhoHasSomethingToRememberWaitsForAnotherWhoDoes) {
+  SkipSyncForTest();
+  ASSERT_TRUE(Meet().ok());
+  ASSERT_TRUE(test_.store().WriteEpoch(7).ok());
+  const std::string& id = test_.store().config().id();
+  const std::uint64_t before = memory_.EpochOf(id);
+  UniqueFd lock(open(StateFolder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  std::thread other([&] { EXPECT_TRUE(Meet().ok()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_EQ(memory_.EpochOf(id), before);
+  lock = UniqueFd();
+  other.join();
+  EXPECT_EQ(memory_.EpochOf(id), 7u);
 }
 
 // A listing that is read while a generation is replaced may have neither the old nor the new one.
