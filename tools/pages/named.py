@@ -16,15 +16,15 @@ _VARIABLE = re.compile(r"\b(KERFD?_[A-Z_]+)(?![\w*])")
 # Of others, and of no list that a program prints.
 _FLAGS_OF_OTHERS = {
     "--all", "--arrows", "--before", "--brief", "--cacert", "--check", "--config", "--draw", "--input", "--kubectl", "--part", "--releases",
-    "--rounds", "--scenario", "--seed", "--set", "--slo", "--time", "--tls", "--update", "--write",
+    "--rounds", "--scenario", "--seed", "--set", "--slo", "--time", "--tls", "--update", "--user", "--write",
 }
 _WORDS_OF_OTHERS = {
     # gRPC's codes, and what its health service says.
     "ALREADY_EXISTS", "DATA_LOSS", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND", "NOT_SERVING",
     "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
     # Of HTTP/2, Linux, the environment and protos, and what a page says for a folder.
-    "CLOCK_REALTIME_COARSE", "DATA_DIR", "ENHANCE_YOUR_CALM", "HTTPS_PROXY", "LLVM_PROFILE_FILE", "PASSED_ON", "RST_STREAM", "SO_PEERCRED",
-    "STATIC_LINK", "XDG_STATE_HOME",
+    "CLOCK_REALTIME_COARSE", "DATA_DIR", "ENHANCE_YOUR_CALM", "F_SEAL_FUTURE_WRITE", "HTTPS_PROXY", "LLVM_PROFILE_FILE", "PASSED_ON",
+    "RST_STREAM", "SO_LINGER", "SO_PEERCRED", "STATIC_LINK", "XDG_STATE_HOME",
 }
 _PARTS_OF_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 _OF_METRICS_PAGE = re.compile(r"^\| `(\w+)` \|.*\| (.*) \|$", re.MULTILINE)
