@@ -67,6 +67,17 @@ double BestCost(const Chunker& chunker, const Bytes& bytes, double limit) {
   return best;
 }
 
+// How many times the `usual` cost of `random` that of `bytes` is. Where that is too much both are
+// measured again, one behind the other: others may have come to use the processor in between.
+double BestRatio(const Chunker& chunker, const Bytes& random, const Bytes& bytes, double usual) {
+  double best = BestCost(chunker, bytes, kAllowed * usual) / usual;
+  for (int round = 0; round < 3 && best > kAllowed; ++round) {
+    const double now = Cost(chunker, random, 1e6);
+    best = std::min(best, Cost(chunker, bytes, 2 * kAllowed * now) / now);
+  }
+  return best;
+}
+
 Bytes Runs(std::uint64_t seed, std::size_t longest) {
   Random random(seed);
   Bytes bytes;
@@ -172,16 +183,16 @@ TEST_P(CutCostTest, NoDataCostsTwentyTimesTheUsual) {
     double worst = 0;
     std::string worst_name;
     for (const Input& input : inputs) {
-      const double cost = BestCost(*chunker, input.bytes, kAllowed * usual);
-      EXPECT_LE(cost, kAllowed * usual) << text << " on " << input.name << ": " << cost / usual
-                                        << " times the usual " << usual << " ns a byte";
-      if (cost > worst) {
-        worst = cost;
+      const double ratio = BestRatio(*chunker, random, input.bytes, usual);
+      EXPECT_LE(ratio, kAllowed) << text << " on " << input.name << ": so many times the usual "
+                                 << usual << " ns a byte";
+      if (ratio > worst) {
+        worst = ratio;
         worst_name = input.name;
       }
     }
     if (!is_verbose) continue;
-    std::printf("| `%s` | %.3f | %.3f | %.1f | %s |\n", text.c_str(), usual, worst, worst / usual,
+    std::printf("| `%s` | %.3f | %.3f | %.1f | %s |\n", text.c_str(), usual, worst * usual, worst,
                 worst_name.c_str());
     std::fflush(stdout);
   }

@@ -18,7 +18,7 @@ class Damage:
     """Of one or more files of a store; can be undone. `path` is relative to the store."""
 
     def __init__(self, random, store):
-        self._before = {}
+        self._before, self._after = {}, {}
         self.part = random.choices(list(PARTS), list(PARTS.values()))[0]
         self._store = pathlib.Path(store)
         # What went is of another kind of trouble than what rotted.
@@ -64,6 +64,7 @@ class Damage:
             return
         found = path.stat()
         self._before[path] = (before, found.st_mode)
+        self._after[path] = after
         if self.is_gone:
             path.unlink()
         else:
@@ -72,6 +73,9 @@ class Damage:
 
     def undo(self):
         for path, (before, mode) in self._before.items():
+            # A collection has written it anew, further on: the older one would set the store back.
+            if path.name == "epoch" and path.exists() and path.read_bytes() != self._after[path]:
+                continue
             path.write_bytes(before)
             os.chmod(path, mode)
 
