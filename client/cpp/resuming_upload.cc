@@ -131,7 +131,7 @@ std::shared_ptr<MemoryOffer> ResumingUpload::OfferMemory(
   std::string server;
   {
     std::lock_guard lock(mutex_);
-    if (!options_.shares_memory || has_lost_shared_ || cancelled_) return nullptr;
+    if (!options_.shares_memory || cancelled_) return nullptr;
     server = address_;
   }
   // Whoever is asked who he is comes by a door, which passes no memory on.
@@ -353,7 +353,6 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
       is_direct_ && opened_ && !has_answered_ && lost_.ok() && ReasonOfLoss(loss).empty();
   broken_count_ = is_broken ? broken_count_ + 1 : 0;
   NoteWorkerLocked(loss);
-  has_lost_shared_ |= shares_data_ && absl::IsDataLoss(loss);
   // Whoever answered with kerf's own words was there.
   if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
   // What this side gave up it would try again. Where a worker has opened nothing, and what was said

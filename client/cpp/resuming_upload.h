@@ -239,8 +239,6 @@ class ResumingUpload final : private AnswerHandler {
   // The present stream has been offered memory, and has taken it.
   bool has_offered_ = false;
   bool shares_data_ = false;
-  // What came by it once was not what was sent: no more is offered.
-  bool has_lost_shared_ = false;
   v1::Limits limits_;
   NamingLimits naming_;
   bool ever_opened_ = false;
