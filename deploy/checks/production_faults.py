@@ -59,6 +59,7 @@ OVER_A_NETWORK = (
     (" --tls-cert tls/kerfd.pem --tls-key tls/kerfd.key --tls-client-ca tls/ca.pem", " --insecure", r"port 7461 answers in the clear"),
     ("--data-dir", "--metrics-listen 0.0.0.0:9461 --data-dir", r"TCP port 9461 answers whoever has no certificate"),
     (" --client laptop", "", r"fails: "),
+    ("ssh laptop mkdir -p .config/kerf && ", "", r"fails: scp: .*no such folder"),
 )
 ON_KUBERNETES = (
     (r"(kerf-redis-tls --from-file=ca.crt=)redis-tls", r"\1tls", r"port bus listens to an agent", REDIS),

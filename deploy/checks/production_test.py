@@ -67,7 +67,7 @@ def over_a_network(folder, script, kerf, kerfd):
     for number, line in enumerate(script.splitlines()):
         line = line.partition(" #")[0].rstrip()
         with open(folder / f"{number}.log", "wb") as log:
-            process = pod_box.start(root, ["/bin/bash", "-c", f"cd /source && exec {line.removesuffix('&')}"], environment, log)
+            process = pod_box.start(root, ["/bin/bash", "-c", f"cd /source && {line.removesuffix('&')}"], environment, log)
         if line.endswith("&"):
             until = time.monotonic() + PATIENCE_S
             while not pod_box.listening() and process.poll() is None and time.monotonic() < until:

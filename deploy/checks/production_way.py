@@ -13,7 +13,7 @@ ON_KUBERNETES = (ROOT / "deploy/README.md", "## For real")
 OVER_A_NETWORK = (ROOT / "README.md", "Over a network, from a laptop to a server")
 PATIENCE_S = 60
 
-# What stands in for kubectl and scp: keeps what it is told, and refuses what this test does not know of.
+# What stands in for kubectl, ssh and scp: keeps what it is told, and refuses what this test does not know of.
 _KUBECTL = """\
 import json, pathlib, sys
 folder, words = pathlib.Path(sys.argv[1]), sys.argv[2:]
@@ -37,11 +37,18 @@ else:
 with open(folder / "told", "a", encoding="utf-8") as file:
     file.write(json.dumps(told) + "\\n")
 """
+# The other machine is the home folder of this one. It has what ssh makes there alone, as scp makes no folders.
+_SSH = """\
+import os, sys
+os.chdir(os.environ["HOME"])
+os.execvp("sh", ["sh", "-c", " ".join(sys.argv[3:])])
+"""
 _SCP = """\
 import os, pathlib, shutil, sys
 *sources, target = sys.argv[2:]
 place = pathlib.Path(os.environ["HOME"]) / target.partition(":")[2]
-place.mkdir(parents=True, exist_ok=True)
+if not place.is_dir():
+    sys.exit(f"scp: {place}: no such folder")
 for source in sources:
     shutil.copy(source, place)
 """
@@ -77,7 +84,7 @@ def of(place):
 def install(programs, tools):
     """The stand-ins, and these programs under their names, in a folder for PATH. What kubectl is told is beside it."""
     tools.mkdir()
-    for name, text in (("kubectl", _KUBECTL), ("scp", _SCP)):
+    for name, text in (("kubectl", _KUBECTL), ("ssh", _SSH), ("scp", _SCP)):
         (tools / f"{name}.py").write_text(text, encoding="utf-8")
         (tools / name).write_text(f'#!/bin/sh\nexec /usr/bin/python3 -BI "${{0%/*}}/{name}.py" "${{0%/*}}/.." "$@"\n', encoding="utf-8")
         (tools / name).chmod(0o755)
