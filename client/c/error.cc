@@ -31,11 +31,10 @@ kerf_code CodeOf(const absl::Status& status) {
   if (client::IsWrongAnswer(status)) return KERF_DISAGREEMENT;
   const std::string reason = client::ReasonOfLoss(status);
   if (reason == "EPOCH_BEHIND") return KERF_EPOCH_BEHIND;
-  // What has tried for long enough ends with one of these (GaveUp), and without a reason.
-  const bool is_over =
-      reason.empty() && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-                         absl::IsResourceExhausted(status));
-  if (is_over) return KERF_RETRYABLE;
+  // Somebody was too slow (CLI-16), or it was tried for long enough.
+  const bool is_later =
+      client::HasGivenUp(status) || (reason.empty() && absl::IsDeadlineExceeded(status));
+  if (is_later) return KERF_RETRYABLE;
   // Of the client's own making: what a server answers is checked before it counts.
   const bool is_of_answers =
       reason.empty() && (absl::IsInternal(status) || absl::IsDataLoss(status));

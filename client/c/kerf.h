@@ -81,8 +81,8 @@ typedef enum kerf_code KERF_AS_INT {
   KERF_EPOCH_BEHIND = 3,
   /* Somebody has called kerf_upload_cancel, kerf_upload_free or kerf_client_cancel. */
   KERF_CANCELLED = 4,
-  /* A server has answered what is not of the bytes that were sent: it, a memory, or a network is
-   * faulty. Of that upload nothing that was not committed may be used. */
+  /* A server has answered, twice for one file, what is not of the bytes that were sent: it, a
+   * memory, or a network is faulty. Of that upload nothing that was not committed may be used. */
   KERF_DISAGREEMENT = 5,
   /* A callback has said so; of on_chunk and on_commit it ends the upload. */
   KERF_CALLBACK_FAILED = 6,

@@ -255,8 +255,23 @@ TEST_F(KerfTest, AFalseDigestIsADisagreement) {
   Open(server);
   EXPECT_EQ(SendAndWait(100'000), KERF_DISAGREEMENT);
   EXPECT_THAT(said_.text(), HasSubstr("not its fingerprint"));
-  EXPECT_EQ(chunk_count_, 3);
+  EXPECT_EQ(chunk_count_, 2 * 3) << "the file goes on through another stream, once (CLI-8)";
   EXPECT_EQ(recipe_count_, 0);
+}
+
+TEST_F(KerfTest, OneFalseDigestIsNone) {
+  agent::CuttingServer server;
+  std::atomic<bool> has_lied = false;
+  server.lie = [&](const v1::UploadFrame&, v1::UploadResponse& response) {
+    for (v1::UploadAnswer& answer : *response.mutable_answers()) {
+      if (answer.has_chunks() && !has_lied.exchange(true))
+        (*answer.mutable_chunks()->mutable_chunks(3)->mutable_digest())[0] ^= 1;
+    }
+  };
+  Open(server);
+  EXPECT_EQ(SendAndWait(100'000), KERF_OK) << said_.text();
+  EXPECT_EQ(chunk_count_, 25) << "none twice";
+  EXPECT_EQ(recipe_count_, 1);
 }
 
 TEST_F(KerfTest, AFalseCheckIsADisagreement) {
@@ -303,6 +318,14 @@ TEST_F(KerfTest, WhatMayPassIsRetryable) {
     return client::FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "DRAINING");
   });
   EXPECT_EQ(kerf_upload_wait_opened(upload_, said_.error()), KERF_RETRYABLE) << said_.text();
+}
+
+// CLI-16: it is not kerfd's, and nobody knows when it passes.
+TEST_F(KerfTest, NoRoomWithoutAReasonIsRefused) {
+  Open([](grpc::ServerContext&, client::FakeServer::Stream&) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too large");
+  });
+  EXPECT_EQ(kerf_upload_wait_opened(upload_, said_.error()), KERF_REFUSED) << said_.text();
 }
 
 TEST_F(KerfTest, ACallbackThatFailsEndsTheUpload) {

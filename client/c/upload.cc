@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "client/c/error.h"
 #include "client/c/options.h"
+#include "client/cpp/failed_call.h"
 #include "client/cpp/shard_key.h"
 #include "kernels/rapid/upload_profile.h"
 
@@ -359,10 +360,11 @@ absl::Status Upload::Take(agent::ChunkLane& /*lane*/, const agent::AnsweredChunk
                           std::span<const std::uint8_t> bytes) {
   // COL-10. What was cut here has been compared with what was named.
   if (!chunk.is_cut_here && Fingerprint(reach_.digest_algorithm, bytes) != chunk.digest) {
-    return ErrorOf(KERF_DISAGREEMENT,
-                   Cat("a chunk of ", bytes.size(), " bytes was named ",
-                       DigestToHex(chunk.digest, reach_.digest_size_bytes()),
-                       ", which is not its fingerprint: the server or a memory is faulty"));
+    // The lane asks once more.
+    return client::WrongAnswer(
+        Cat("a chunk of ", bytes.size(), " bytes was named ",
+            DigestToHex(chunk.digest, reach_.digest_size_bytes()),
+            ", which is not its fingerprint: the server or a memory is faulty"));
   }
   // NOLINTNEXTLINE(bugprone-invalid-enum-default-initialization): set below.
   kerf_chunk given{};

@@ -25,7 +25,10 @@ std::string RequestIdOf(const absl::Status& status) {
 }
 
 absl::Status WrongAnswer(std::string_view why) {
-  absl::Status status = absl::InternalError(ToAbsl(why));
+  return AsWrongAnswer(absl::InternalError(ToAbsl(why)));
+}
+
+absl::Status AsWrongAnswer(absl::Status status) {
   status.SetPayload(kWrongAnswer, absl::Cord());
   return status;
 }

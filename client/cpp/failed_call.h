@@ -19,6 +19,8 @@ std::string RequestIdOf(const absl::Status& status);
 // Internal: what a server has answered is not of the protocol. No status of a server's, nor one of
 // gRPC's, is like it.
 absl::Status WrongAnswer(std::string_view why);
+// The same of another code.
+absl::Status AsWrongAnswer(absl::Status status);
 bool IsWrongAnswer(const absl::Status& status);
 
 }  // namespace kerf::client

@@ -134,6 +134,10 @@ class ResumingUpload final : private AnswerHandler {
   bool is_cut_here() const { return is_cut_here_; }
   // Of the present stream, or of the last one (failed_call.h); empty: there was none.
   std::string request_id() const;
+  // For the handler, in OnAnswer of chunks: they are not those of what was sent, and of this answer
+  // only what ends before `taken_bytes` of its file was taken. The file goes on from there through
+  // another stream, once for each file; the second time the upload ends with `status`.
+  void Disagree(const absl::Status& status, std::uint64_t taken_bytes);
   // Waits for OnEnd, and returns its status.
   absl::Status Wait();
 
@@ -179,6 +183,10 @@ class ResumingUpload final : private AnswerHandler {
   template <typename Listed, typename Send>
   void ForEachPartLocked(Listed all, const Send& send) const;
   void NotePending(const v1::Chunks& chunks);
+  // Gives the stream up, or the upload.
+  void DisagreeLocked(const absl::Status& status);
+  // What of the answers was taken needs not be sent again.
+  void NoteAnsweredLocked(File& file, std::uint64_t end_offset);
   // Whether these are the next ones that were named of the file, which then are so no more.
   bool TakeNamed(std::uint64_t number, const v1::Chunks& chunks);
 
@@ -265,6 +273,10 @@ class ResumingUpload final : private AnswerHandler {
   std::size_t unanswered_entries_ = 0;
   // What this stream lets be committed; kept only once one was lost.
   absl::flat_hash_set<Digest, DigestHash> pending_;
+  // Of the answer that the handler is told: how much of its file was taken before it disagreed.
+  std::optional<std::uint64_t> disagreed_behind_;
+  // Since the last file was done.
+  bool has_disagreed_ = false;
   bool finishing_ = false;
   bool cancelled_ = false;
   bool ended_ = false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "client/cpp/failed_call.h"
 #include "client/cpp/resuming_upload.h"
 
 namespace kerf::client {
@@ -221,7 +222,8 @@ void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
   const std::uint64_t number = answer.chunks().file_number() + shift;
   // Nobody else compares them with what was read.
   if (is_cut_here_ && !TakeNamed(number, answer.chunks())) {
-    return Fail(absl::InternalError(
+    std::lock_guard lock(mutex_);
+    return DisagreeLocked(WrongAnswer(
         Cat("the server answered chunks of file ", number, " that were not named to it")));
   }
   if (shift == 0) {
@@ -235,21 +237,42 @@ void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
   const std::uint64_t end_offset = answer.chunks().chunks().rbegin()->end_offset();
   std::unique_lock lock(mutex_);
   File* const file = Find(number);
+  if (const auto taken_bytes = std::exchange(disagreed_behind_, std::nullopt)) {
+    const bool is_some = file != nullptr && *taken_bytes > file->answered_bytes;
+    if (is_some) NoteAnsweredLocked(*file, *taken_bytes);
+    return;
+  }
   // The handler has refused it, too, unless the stream before had been sent more.
   if (file == nullptr || end_offset > file->given_bytes || end_offset < file->answered_bytes) {
     lock.unlock();
     return Fail(absl::InternalError("the server answered more bytes than were sent"));
   }
-  unanswered_bytes_ -= end_offset - file->answered_bytes;
-  file->answered_bytes = end_offset;
-  while (!file->unanswered.empty() &&
-         file->unanswered.front().offset + file->unanswered.front().length_bytes <= end_offset) {
-    file->unanswered.pop_front();
+  NoteAnsweredLocked(*file, end_offset);
+}
+
+void ResumingUpload::NoteAnsweredLocked(File& file, std::uint64_t end_offset) {
+  unanswered_bytes_ -= end_offset - file.answered_bytes;
+  file.answered_bytes = end_offset;
+  while (!file.unanswered.empty() &&
+         file.unanswered.front().offset + file.unanswered.front().length_bytes <= end_offset) {
+    file.unanswered.pop_front();
   }
   has_answered_ = true;
   plan_.Progress();
   avoided_.clear();
   changed_.notify_all();
+}
+
+void ResumingUpload::Disagree(const absl::Status& status, std::uint64_t taken_bytes) {
+  std::lock_guard lock(mutex_);
+  disagreed_behind_ = taken_bytes;
+  DisagreeLocked(status);
+}
+
+void ResumingUpload::DisagreeLocked(const absl::Status& status) {
+  if (stream_ == nullptr || !lost_.ok() || !fatal_.ok()) return;
+  (std::exchange(has_disagreed_, true) ? fatal_ : lost_) = status;
+  stream_->Cancel();
 }
 
 void ResumingUpload::OnFileDone(const v1::UploadAnswer& answer) {
@@ -270,6 +293,9 @@ void ResumingUpload::OnFileDone(const v1::UploadAnswer& answer) {
   if (file == nullptr || !file->complete() || file->given_bytes < file->published_bytes) return;
   file->done = true;
   while (!files_.empty() && files_.front().done) files_.pop_front();
+  // Once for each file (CLI-8, CLI-14).
+  has_disagreed_ = false;
+  plan_.BeginFile();
 }
 
 void ResumingUpload::OnCommitted(const v1::UploadAnswer& answer) {

@@ -25,6 +25,7 @@ constexpr auto kLongestAskedWait =
 
 // Not as types of messages are named, which servers send (FromGrpc).
 constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
+constexpr char kGivenUpType[] = "kerf/given-up";
 
 constexpr std::string_view kQuotaExceeded = "QUOTA_EXCEEDED";
 constexpr std::string_view kIndexUnavailable = "INDEX_UNAVAILABLE";
@@ -35,14 +36,17 @@ constexpr std::string_view kIdleTimeout = "IDLE_TIMEOUT";
 constexpr std::string_view kNoWorker = "NO_WORKER";
 constexpr std::string_view kWorkerUnreachable = "WORKER_UNREACHABLE";
 constexpr std::string_view kRetriedReasons[] = {
-    "AUDIT_UNAVAILABLE", kDraining,     "IDLE_EVICTED",    kIdleTimeout,   kIndexUnavailable,
-    kMemoryExhausted,    kNoWorker,     "OPEN_TIMEOUT",    kQuotaExceeded, "READ_STALLED",
-    "TOO_MANY_STREAMS",  kTooManyCalls, kWorkerUnreachable};
+    "AUDIT_UNAVAILABLE", kDraining, "IDLE_EVICTED", kIdleTimeout, kIndexUnavailable,
+    kMemoryExhausted, kNoWorker, "OPEN_TIMEOUT", kQuotaExceeded, "READ_STALLED", "TOO_MANY_STREAMS",
+    kTooManyCalls, kWorkerUnreachable,
+    // What was answered is committed, or told to the index, and the next stream is sent the rest.
+    "TOO_MANY_UNCOMMITTED_CHUNKS", "TOO_MANY_UNCOMMITTED_FILES"};
 constexpr std::string_view kNoRoomReasons[] = {kMemoryExhausted, kQuotaExceeded, kTooManyCalls};
 constexpr std::string_view kAwayReasons[] = {kDraining, kNoWorker, kWorkerUnreachable};
 constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", kIndexUnavailable,
                                                kWorkerUnreachable};
-constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
+// What has been answered was compared, and the rest is sent again.
+constexpr std::string_view kRetriedOnceReasons[] = {"CONTENT_MISMATCH", "INTERNAL"};
 
 template <typename Detail>
 std::optional<Detail> DetailOf(const absl::Status& status, std::string_view type) {
@@ -171,7 +175,11 @@ absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
           "; the last one ended with: ", MessageOf(loss));
   const bool is_kept = absl::IsResourceExhausted(loss) || absl::IsDeadlineExceeded(loss);
   const absl::StatusCode code = is_kept ? loss.code() : absl::StatusCode::kUnavailable;
-  return WithRequestId({code, ToAbsl(text)}, RequestIdOf(loss));
+  absl::Status status(code, ToAbsl(text));
+  status.SetPayload(kGivenUpType, absl::Cord());
+  return WithRequestId(status, RequestIdOf(loss));
 }
+
+bool HasGivenUp(const absl::Status& status) { return status.GetPayload(kGivenUpType).has_value(); }
 
 }  // namespace kerf::client

@@ -96,11 +96,10 @@ class RetryPlan {
 
   RetryPlan(const RetryLimits& limits, std::uint64_t seed) : limits_(limits), random_(seed) {}
 
-  // Something has been got: the limits begin anew.
-  void Progress() {
-    tries_ = 0;
-    once_count_ = 0;
-  }
+  // Something has been got: the limits begin anew, but for what is tried once.
+  void Progress() { tries_ = 0; }
+  // So does that, for another file (CLI-14).
+  void BeginFile() { once_count_ = 0; }
 
   // A try has failed. How long to wait until the next one, never less than was asked for; nothing
   // if this is the end.
@@ -119,8 +118,10 @@ class RetryPlan {
   TimePoint first_loss_;
 };
 
-// What ends an upload that has tried for long enough: `loss` was the last of its losses.
+// What ends an upload that has tried for long enough: `loss` was the last of its losses. No server
+// says so.
 absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
                     const absl::Status& loss, RetryPlan::TimePoint now);
+bool HasGivenUp(const absl::Status& status);
 
 }  // namespace kerf::client

@@ -51,7 +51,8 @@ TEST(LossOfTest, ReasonsAreTakenFromTheList) {
   EXPECT_EQ(LossOf(Received(INTERNAL, "INTERNAL")), Loss::kRetryOnce);
   // Whatever its code says.
   EXPECT_EQ(LossOf(Received(UNAVAILABLE, "NOBODY_KNOWS")), Loss::kFinal);
-  EXPECT_EQ(LossOf(Received(DATA_LOSS, "CONTENT_MISMATCH")), Loss::kFinal);
+  EXPECT_EQ(LossOf(Received(DATA_LOSS, "CONTENT_MISMATCH")), Loss::kRetryOnce);
+  EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "TOO_MANY_UNCOMMITTED_FILES")), Loss::kRetry);
   EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "INDEX_FULL")), Loss::kFinal);
   EXPECT_EQ(LossOf(Received(INVALID_ARGUMENT, "BAD_FIELD")), Loss::kFinal);
   EXPECT_EQ(ReasonOfLoss(Received(UNAVAILABLE, "DRAINING", {}, "elsewhere")), "");
@@ -85,9 +86,12 @@ TEST(LossOfTest, ThePageNamesWhatIsRetried) {
   EXPECT_GT(all.size(), 30u);
   EXPECT_GE(retried.size(), 13u);
   for (const std::string& reason : all) {
-    const Loss loss = reason == "INTERNAL"       ? Loss::kRetryOnce
-                      : retried.contains(reason) ? Loss::kRetry
-                                                 : Loss::kFinal;
+    // What the page leaves to clients that do something about it, as this one does.
+    const bool is_own = reason.starts_with("TOO_MANY_UNCOMMITTED_");
+    const bool is_once = reason == "INTERNAL" || reason == "CONTENT_MISMATCH";
+    const Loss loss = is_once                              ? Loss::kRetryOnce
+                      : is_own || retried.contains(reason) ? Loss::kRetry
+                                                           : Loss::kFinal;
     EXPECT_EQ(LossOf(Received(grpc::StatusCode::UNAVAILABLE, reason, seconds(1))), loss) << reason;
   }
   for (const std::string& reason : retried) EXPECT_TRUE(all.contains(reason)) << reason;
@@ -235,6 +239,25 @@ TEST_F(RetryPlanTest, ProgressBeginsAnew) {
     EXPECT_LE(*plan.WaitAfter(Loss::kRetry, {}, now_), limits_.first_wait);
     plan.Progress();
   }
+}
+
+// CLI-14.
+TEST_F(RetryPlanTest, OnceIsOnceForEachFileWhateverHasBeenGot) {
+  RetryPlan plan(limits_, seed_);
+  for (int file = 0; file < 3; ++file) {
+    EXPECT_TRUE(Next(plan, Loss::kRetryOnce).has_value());
+    plan.Progress();
+    EXPECT_FALSE(Next(plan, Loss::kRetryOnce).has_value());
+    EXPECT_TRUE(Next(plan, Loss::kRetry).has_value());
+    plan.BeginFile();
+  }
+}
+
+TEST_F(RetryPlanTest, WhoGaveUpIsKnown) {
+  const RetryPlan plan(limits_, seed_);
+  const absl::Status full = absl::ResourceExhaustedError("no room");
+  EXPECT_FALSE(HasGivenUp(full));
+  EXPECT_TRUE(HasGivenUp(GaveUp(plan, {}, full, now_)));
 }
 
 TEST_F(RetryPlanTest, TheServersWordComesFirst) {

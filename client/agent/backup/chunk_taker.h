@@ -37,7 +37,8 @@ class ChunkTaker {
  public:
   virtual ~ChunkTaker() = default;
   // `bytes` are those of the chunk and valid during the call only. A status that is not OK ends the
-  // lane with it.
+  // lane with it; but if it is a wrong answer (client/cpp/failed_call.h), that is of this chunk, of
+  // which nothing was kept, and the lane asks once more.
   virtual absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
                             std::span<const std::uint8_t> bytes) = 0;
 };

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
+#include "kernels/rapid/upload_profile.h"
 
 namespace kerf::agent {
 namespace {
@@ -20,10 +21,15 @@ constexpr std::uint64_t kPressureDenominator = 2;
 // The longest that the protocol knows.
 constexpr std::size_t kMaxLocatorBytes = 64;
 
-// Chunks of what has been sent and not answered: they must fit into what a server lets be
-// uncommitted (65,536) beside those that are pending, half of that and what is answered of one more
-// block before anybody looks.
+// Chunks of what has been sent and not answered, of which memory is made for. WaitForRoom holds it
+// to what the server lets be uncommitted.
 constexpr std::uint64_t kMaxChunksInFlight = 16384;
+// Of the longest chunks so many may be sent before a server must answer one (CLI-5).
+constexpr std::uint64_t kMaxUnansweredChunks = 3;
+// Beside chunks that are pending, and one for the end of each file (CLI-6).
+constexpr std::uint64_t kSpareChunks = 2;
+// Of the room for chunks: less than that part of it is worth no message.
+constexpr std::uint64_t kMessagesOfRoom = 4;
 // With less room the agent would have to seal a pack for every few chunks or files.
 constexpr std::uint32_t kMinUncommittedChunks = 4096;
 constexpr std::uint32_t kMinUncommittedFiles = 256;
@@ -40,6 +46,8 @@ absl::Status EndedTooEarly() {
 Lane::Lane(Options options, ChunkTaker& taker)
     : taker_(taker),
       profile_(options.profile),
+      shortest_chunk_bytes_(profile_.min_bytes),
+      longest_chunk_bytes_(profile_.max_bytes),
       digest_size_bytes_(options.digest_size_bytes),
       servers_(absl::StrJoin(options.upload.servers, ", ")),
       doubt_after_(options.doubt_after),
@@ -52,10 +60,12 @@ Lane::Lane(Options options, ChunkTaker& taker)
   stream_ = std::make_unique<client::ResumingUpload>(std::move(options.upload), *this);
 }
 
-// Few where chunks are small, but always room for two of the largest and for blocks at both ends.
+// Few where chunks are small, but always room for three of the largest and for blocks at both ends:
+// a server answers nothing before it has as much (CLI-5).
 std::size_t Lane::MaxBlocks(const Profile& profile) {
   const client::UploadStream::Options options;
-  const std::uint64_t min_bytes = 2 * std::uint64_t{profile.max_bytes} + 2 * options.block_bytes;
+  const std::uint64_t min_bytes =
+      kMaxUnansweredChunks * profile.max_bytes + 2 * options.block_bytes;
   const std::uint64_t max_bytes = std::max(kMaxChunksInFlight * profile.min_bytes, min_bytes);
   return std::min<std::uint64_t>(options.max_blocks, max_bytes / options.block_bytes);
 }
@@ -111,13 +121,14 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
 
   std::uint64_t sent_bytes = 0;
   while (true) {
+    KERF_ASSIGN_OR_RETURN(const std::size_t room_bytes, WaitForRoom());
     const std::span<std::uint8_t> span = stream_->DataSpan();
     if (span.empty()) return WaitEnd();
     {
       std::lock_guard lock(mutex_);
       NothingAwaited();
     }
-    const absl::StatusOr<std::size_t> count = reader(span);
+    const absl::StatusOr<std::size_t> count = reader(span.first(std::min(span.size(), room_bytes)));
     if (!count.ok()) read_status = count.status();
     if (!count.ok() || *count == 0) break;
     client::DataRef data = stream_->CommitData(*count);
@@ -126,6 +137,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
       // The block is sent by a later call at the earliest, so no answer can overtake this.
       std::lock_guard lock(mutex_);
       file->unanswered.push_back({std::move(data), *count});
+      unanswered_bytes_ += *count;
     }
     if (sent_bytes > span.size()) KERF_RETURN_IF_ERROR(RelievePressure());
     std::lock_guard lock(mutex_);
@@ -182,6 +194,55 @@ absl::Status Lane::RelievePressure() {
               [this] { return pending_chunks_ > 0 || !UnderPressure(); });
   }
   return Outcome();
+}
+
+// What is on its way may become chunks of the profile's shortest, each file may end in one that is
+// shorter, and all of them must have room beside those that are pending.
+std::uint64_t Lane::RoomBytesLocked() const {
+  const std::uint64_t taken_chunks = pending_chunks_ + files_.size() + kSpareChunks;
+  if (taken_chunks >= max_pending_chunks_) return 0;
+  const std::uint64_t bytes = (max_pending_chunks_ - taken_chunks) * shortest_chunk_bytes_;
+  return bytes - std::min(bytes, unanswered_bytes_);
+}
+
+absl::StatusOr<std::size_t> Lane::WaitForRoom() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t enough_bytes =
+      std::clamp<std::uint64_t>(max_pending_chunks_ / kMessagesOfRoom * shortest_chunk_bytes_, 1,
+                                client::UploadStream::Options().block_bytes);
+  const std::uint64_t due_bytes = kMaxUnansweredChunks * longest_chunk_bytes_;
+  // So few are not worth a commit while others must come.
+  const auto is_more_due = [&] {
+    return unanswered_bytes_ > due_bytes && pending_chunks_ < max_pending_chunks_ / kMessagesOfRoom;
+  };
+  // A lane that has ended says why where its data would go.
+  while (!ended_ && RoomBytesLocked() < enough_bytes) {
+    if (files_.size() > 1) {
+      // Those before this one are answered whole.
+      lock.unlock();
+      KERF_RETURN_IF_ERROR(WaitAnswered());
+      lock.lock();
+    } else if (is_more_due()) {
+      lock.unlock();
+      stream_->Flush();
+      lock.lock();
+      WaitUntil(lock, kOwedAnswers,
+                [&] { return !is_more_due() || RoomBytesLocked() >= enough_bytes; });
+    } else if (pending_chunks_ > 0 && on_pressure_) {
+      const std::uint64_t under_way[] = {pending_chunks_, unanswered_bytes_};
+      // What the caller's disk takes is no silence of the server's.
+      NothingAwaited();
+      lock.unlock();
+      KERF_RETURN_IF_ERROR(on_pressure_());
+      lock.lock();
+      if (pending_chunks_ >= under_way[0] && unanswered_bytes_ == under_way[1]) break;
+    } else {
+      // Less would be too little for a cut.
+      break;
+    }
+  }
+  Await(kOwedAnswers);
+  return static_cast<std::size_t>(std::max(RoomBytesLocked(), enough_bytes));
 }
 
 absl::Status Lane::WaitAnswered() {
@@ -346,8 +407,23 @@ absl::Status Lane::OnOpened(const v1::Opened& opened) {
                                    " entries in one commit; it must take at least ",
                                    kMinCommitEntries));
   }
+  KERF_RETURN_IF_ERROR(NoteProfileLocked(opened));
   opened_ = true;
   changed_.notify_all();
+  return absl::OkStatus();
+}
+
+// A server that cuts longer chunks than it was asked to would be sent no end of one, and say
+// nothing.
+absl::Status Lane::NoteProfileLocked(const v1::Opened& opened) {
+  if (opened.profile().empty()) return absl::OkStatus();
+  const absl::StatusOr<UploadProfile> profile = ParseUploadProfile(opened.profile());
+  if (!profile.ok() || profile->rule.max_bytes > profile_.max_bytes) {
+    return absl::InternalError(Cat("the server cuts by the profile '", opened.profile(),
+                                   "', and was asked for ", FormatProfile(profile_)));
+  }
+  shortest_chunk_bytes_ = profile->rule.min_bytes;
+  longest_chunk_bytes_ = profile->rule.max_bytes;
   return absl::OkStatus();
 }
 
@@ -387,7 +463,7 @@ void Lane::Fail(const absl::Status& status) {
 }
 
 absl::Status Lane::OnChunks(const v1::Chunks& chunks) {
-  if (chunks.chunks().empty()) return absl::InternalError("the server answered no chunks");
+  if (chunks.chunks().empty()) return client::WrongAnswer("the server answered no chunks");
   std::shared_ptr<File> file;
   {
     // Files are answered in the order in which they were sent.
@@ -397,21 +473,33 @@ absl::Status Lane::OnChunks(const v1::Chunks& chunks) {
     if (next != files_.end() && (*next)->number == chunks.file_number()) file = *next;
   }
   if (file == nullptr) {
-    return absl::InternalError(Cat("the server answered for file ", chunks.file_number(),
-                                   ", which is not on its way or not the next"));
+    Disagree(client::WrongAnswer(Cat("the server answered for file ", chunks.file_number(),
+                                     ", which is not on its way or not the next")),
+             0);
+    return absl::OkStatus();
   }
-  for (const v1::Chunk& chunk : chunks.chunks()) KERF_RETURN_IF_ERROR(TakeChunk(*file, chunk));
+  for (const v1::Chunk& chunk : chunks.chunks()) {
+    const absl::Status status = TakeChunk(*file, chunk);
+    if (status.ok()) continue;
+    if (!client::IsWrongAnswer(status)) return status;
+    Disagree(status, file->answered_bytes);
+    break;
+  }
   spent_.clear();
   std::unique_lock lock(mutex_);
   CompleteFront(lock);
   return absl::OkStatus();
 }
 
+void Lane::Disagree(const absl::Status& status, std::uint64_t taken_bytes) {
+  stream_->Disagree(client::WithRequestId(status, stream_->request_id()), taken_bytes);
+}
+
 // Chunks shorter than the profile allows would multiply what the agent keeps of each.
 absl::Status Lane::CheckChunk(const File& file, const v1::Chunk& chunk) const {
   if (chunk.end_offset() <= file.answered_bytes || chunk.digest().size() != digest_size_bytes_ ||
       chunk.locator().size() > kMaxLocatorBytes) {
-    return absl::InternalError(
+    return client::WrongAnswer(
         Cat("the server answered a malformed chunk that ends at ", chunk.end_offset()));
   }
   const std::uint64_t length_bytes = chunk.end_offset() - file.answered_bytes;
@@ -423,7 +511,7 @@ absl::Status Lane::CheckChunk(const File& file, const v1::Chunk& chunk) const {
   if (length_bytes < profile_.min_bytes && file.ended && chunk.end_offset() == file.sent_bytes) {
     return absl::OkStatus();
   }
-  return absl::InternalError(Cat("the server answered a chunk of ", length_bytes,
+  return client::WrongAnswer(Cat("the server answered a chunk of ", length_bytes,
                                  " bytes, which the profile ", FormatProfile(profile_),
                                  " cannot cut there"));
 }
@@ -440,48 +528,61 @@ absl::Status Lane::TakeChunk(File& file, const v1::Chunk& chunk) {
   // What was cut here has been compared with what was named.
   answered.is_cut_here = stream_->is_cut_here();
   if (!answered.is_cut_here && Xxh3Of64(bytes) != chunk.check()) {
-    return absl::DataLossError(
-        "the server cut other bytes than were sent: memory or network is faulty");
+    return client::AsWrongAnswer(absl::DataLossError(
+        "the server cut other bytes than were sent: memory or network is faulty"));
   }
   if (answered.verdict != v1::VERDICT_DUPLICATE) {
     std::lock_guard lock(mutex_);
     ++pending_chunks_;
   }
-  KERF_RETURN_IF_ERROR(taker_.Take(*this, answered, bytes));
+  const absl::Status taken = taker_.Take(*this, answered, bytes);
   std::lock_guard lock(mutex_);
+  if (!taken.ok()) {
+    // It may be answered once more.
+    if (answered.verdict != v1::VERDICT_DUPLICATE) --pending_chunks_;
+    return taken;
+  }
+  Consume(file, answered.length_bytes);
   file.answered_bytes = chunk.end_offset();
   file.recipe.push_back({answered.digest, answered.length_bytes});
   return absl::OkStatus();
 }
 
-// The next bytes of the file in one piece. Blocks that are used up stay alive in spent_ until the
-// message has been worked off.
-absl::StatusOr<std::span<const std::uint8_t>> Lane::Collect(File& file, std::size_t length_bytes) {
+// The next bytes of the file in one piece: in their block, or joined.
+absl::StatusOr<std::span<const std::uint8_t>> Lane::Collect(const File& file,
+                                                            std::size_t length_bytes) {
   std::lock_guard lock(mutex_);
   joined_.clear();
   std::size_t left_bytes = length_bytes;
-  while (left_bytes > 0) {
-    if (file.unanswered.empty()) {
-      return absl::InternalError("the server answered more bytes than were sent");
-    }
-    FileRange& range = file.unanswered.front();
-    const std::size_t count = std::min(left_bytes, range.length_bytes - file.consumed_bytes);
-    const std::uint8_t* begin =
-        range.data.block->data() + range.data.position + file.consumed_bytes;
-    const bool whole = count == length_bytes;
-    if (!whole) joined_.insert(joined_.end(), begin, begin + count);
-    file.consumed_bytes += count;
+  std::size_t consumed_bytes = file.consumed_bytes;
+  for (const FileRange& range : file.unanswered) {
+    const std::size_t count = std::min(left_bytes, range.length_bytes - consumed_bytes);
+    const std::uint8_t* begin = range.data.block->data() + range.data.position + consumed_bytes;
+    if (count == length_bytes) return std::span(begin, count);
+    joined_.insert(joined_.end(), begin, begin + count);
     left_bytes -= count;
-    if (file.consumed_bytes == range.length_bytes) {
-      if (spent_.empty() || spent_.back() != range.data.block) {
-        spent_.push_back(std::move(range.data.block));
-      }
-      file.unanswered.pop_front();
-      file.consumed_bytes = 0;
-    }
-    if (whole) return std::span(begin, count);
+    if (left_bytes == 0) return std::span<const std::uint8_t>(joined_);
+    consumed_bytes = 0;
   }
-  return std::span<const std::uint8_t>(joined_);
+  return client::WrongAnswer("the server answered more bytes than were sent");
+}
+
+// With the lock. Blocks that are used up stay alive in spent_ until the message has been worked
+// off.
+void Lane::Consume(File& file, std::size_t length_bytes) {
+  unanswered_bytes_ -= length_bytes;
+  while (length_bytes > 0) {
+    FileRange& range = file.unanswered.front();
+    const std::size_t count = std::min(length_bytes, range.length_bytes - file.consumed_bytes);
+    file.consumed_bytes += count;
+    length_bytes -= count;
+    if (file.consumed_bytes < range.length_bytes) return;
+    if (spent_.empty() || spent_.back() != range.data.block) {
+      spent_.push_back(std::move(range.data.block));
+    }
+    file.unanswered.pop_front();
+    file.consumed_bytes = 0;
+  }
 }
 
 }  // namespace kerf::agent

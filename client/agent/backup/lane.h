@@ -44,8 +44,9 @@ static_assert(kDoubtAfter < kAnswerLimit);
 inline constexpr std::uint64_t kMinCommitEntries = 16;
 
 // WaitOpened, SendFile, WaitAnswered, Flush and Finish belong to one thread; the others may be
-// called from any. The server is not trusted: what it answers against the protocol ends the lane,
-// and what it answers too late its stream.
+// called from any. The server is not trusted: chunks that are not those of what was sent end its
+// stream, and the second time for one file the lane (CLI-8); what else it answers against the
+// protocol ends the lane, and what it answers too late its stream.
 class Lane final : public client::AnswerHandler, public ChunkLane {
  public:
   // Fills the span with the next bytes; 0 is the end.
@@ -134,14 +135,22 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   void OnEnd(const absl::Status& status) override;
   absl::Status HandleAnswer(const v1::UploadAnswer& answer);
   absl::Status OnOpened(const v1::Opened& opened);
+  absl::Status NoteProfileLocked(const v1::Opened& opened);
   absl::Status OnFileDone(std::uint64_t number);
   absl::Status OnChunks(const v1::Chunks& chunks);
+  // The stream is given up; of its last answer only what comes before `taken_bytes` of the file
+  // counts.
+  void Disagree(const absl::Status& status, std::uint64_t taken_bytes);
   absl::Status CheckChunk(const File& file, const v1::Chunk& chunk) const;
   absl::Status TakeChunk(File& file, const v1::Chunk& chunk);
-  absl::StatusOr<std::span<const std::uint8_t>> Collect(File& file, std::size_t length_bytes);
+  absl::StatusOr<std::span<const std::uint8_t>> Collect(const File& file, std::size_t length_bytes);
+  void Consume(File& file, std::size_t length_bytes);
   void CompleteFront(std::unique_lock<std::mutex>& lock);
   bool UnderPressure() const;
   absl::Status RelievePressure();
+  // How much more may be sent at once: waits until that is as much as is worth a message (CLI-6).
+  absl::StatusOr<std::size_t> WaitForRoom();
+  std::uint64_t RoomBytesLocked() const;
   absl::Status WaitEnd();
   // From here on the server owes `what`, until NothingAwaited.
   void Await(const char* what);
@@ -153,6 +162,9 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
 
   ChunkTaker& taker_;
   const Profile profile_;
+  // Of what the server cuts by, as Opened has it.
+  std::uint64_t shortest_chunk_bytes_;
+  std::uint64_t longest_chunk_bytes_;
   const std::size_t digest_size_bytes_;
   // For messages.
   const std::string servers_;
@@ -170,6 +182,8 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   std::uint64_t files_begun_ = 0;
   std::uint64_t files_done_ = 0;
   std::uint64_t pending_chunks_ = 0;
+  // Of all files.
+  std::uint64_t unanswered_bytes_ = 0;
   std::uint64_t max_pending_chunks_ = 0;
   std::uint64_t max_pending_files_ = 0;
   bool opened_ = false;

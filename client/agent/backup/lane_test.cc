@@ -34,11 +34,19 @@ class CommittingTaker final : public ChunkTaker {
     ++taken_count;
     on_take();
     if (!commits) return absl::OkStatus();
+    std::lock_guard lock(mutex_);
     v1::CommitEntry& entry = waiting_.emplace_back();
     entry.set_digest(chunk.digest.bytes.data(), 32);
     entry.set_locator(Cat(place, taken_count.load()));
     if (waiting_.size() < commit_after) return absl::OkStatus();
     if (reports) lane.ReportStale(waiting_);
+    lane.Commit(waiting_, waiting_.size());
+    waiting_.clear();
+    return absl::OkStatus();
+  }
+  // What on_pressure does where nothing was committed at once.
+  absl::Status Send(ChunkLane& lane) {
+    std::lock_guard lock(mutex_);
     lane.Commit(waiting_, waiting_.size());
     waiting_.clear();
     return absl::OkStatus();
@@ -52,6 +60,7 @@ class CommittingTaker final : public ChunkTaker {
   bool reports = false;
 
  private:
+  std::mutex mutex_;
   std::vector<v1::CommitEntry> waiting_;
 };
 
@@ -63,8 +72,7 @@ class LaneTest : public testing::Test {
     options.upload.stream.open.set_profile(kProfile);
     options.upload.stream.keep_place = keep_place_;
     options.upload.servers = {server_->address()};
-    // What ends a stream ends the lane.
-    options.upload.retry.time = {};
+    options.upload.retry = retry_;
     options.profile = *ParseProfile(kProfile);
     options.answer_limit = answer_limit;
     options.on_pressure = on_pressure_;
@@ -104,6 +112,8 @@ class LaneTest : public testing::Test {
     if (!reached_once_.exchange(true)) reached_.set_value();
   }
 
+  // What ends a stream ends the lane.
+  client::RetryLimits retry_{.time = {}, .first_wait = std::chrono::milliseconds(1)};
   std::chrono::milliseconds keep_place_ = client::UploadStream::Options().keep_place;
   std::function<absl::Status()> on_pressure_;
   std::function<void(std::uint64_t)> on_index_epoch_ = [](std::uint64_t) {};
@@ -260,7 +270,8 @@ TEST_F(LaneTest, WhatIsPendingIsCommittedBeforeTheServersLimit) {
     return absl::OkStatus();
   };
   Start(server);
-  for (const std::size_t chunk_count : {2047, 1}) {
+  // This server cuts a file when it has ended, and few may be unanswered.
+  for (const std::size_t chunk_count : {1024, 1023, 1}) {
     ASSERT_TRUE(Send(chunk_count * 4096).ok());
     ASSERT_TRUE(lane_->WaitAnswered().ok());
     EXPECT_EQ(pressure_count, 0);
@@ -534,6 +545,77 @@ TEST_F(LaneTest, AServerThatDoesNotAnswerAFileIsGivenUp) {
   }
 }
 
+// PRO-11, CLI-6: each file is a chunk, whatever little it holds.
+TEST_F(LaneTest, NoMoreIsSentThanMayBecomeUncommitted) {
+  constexpr std::int64_t kLimit = 4096;
+  CuttingServer server;
+  server.opened.mutable_opened()->mutable_limits()->set_max_uncommitted_chunks(kLimit);
+  std::atomic<std::int64_t> uncommitted_count = 0;
+  std::atomic<std::int64_t> most_uncommitted = 0;
+  server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& /*response*/) {
+    if (frame.has_commit()) uncommitted_count -= frame.commit().entries_size();
+    if (frame.has_file_end()) ++uncommitted_count;
+    most_uncommitted = std::max<std::int64_t>(most_uncommitted, uncommitted_count);
+  };
+  taker_.commit_after = SIZE_MAX;
+  on_pressure_ = [&] { return taker_.Send(*lane_); };
+  Start(server);
+  constexpr int kFiles = 3 * kLimit;
+  for (int number = 0; number < kFiles; ++number) ASSERT_TRUE(Send(1).ok());
+  ASSERT_TRUE(lane_->WaitAnswered().ok());
+  ASSERT_TRUE(taker_.Send(*lane_).ok());
+  ASSERT_TRUE(lane_->Finish().ok());
+  EXPECT_EQ(completed_count_, kFiles);
+  EXPECT_LE(most_uncommitted, kLimit);
+}
+
+// CLI-8.
+TEST_F(LaneTest, AnAnswerThatIsWrongOnceIsAskedForOnceMore) {
+  using Change = std::function<void(v1::Chunk&)>;
+  const Change changes[] = {
+      [](v1::Chunk& chunk) { chunk.set_check(chunk.check() ^ 1); },
+      [](v1::Chunk& chunk) { chunk.set_end_offset(chunk.end_offset() - 1); },
+      [](v1::Chunk& chunk) { chunk.set_end_offset(chunk.end_offset() + (1 << 20)); },
+      [](v1::Chunk& chunk) { chunk.set_digest("short"); }};
+  retry_.time = std::chrono::minutes(1);
+  for (const Change& change : changes) {
+    for (const int wrong_count : {1, 2}) {
+      CuttingServer server;
+      std::atomic<int> count = 0;
+      server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+        if (!frame.has_file_end() || ++count > wrong_count) return;
+        change(*response.mutable_answers(0)->mutable_chunks()->mutable_chunks(2));
+      };
+      taker_.taken_count = completed_count_ = 0;
+      Start(server);
+      const absl::Status status = SendAll(10 * 4096 + 1);
+      EXPECT_EQ(status.ok(), wrong_count == 1) << status;
+      EXPECT_EQ(count, 2);
+      // What came before it is not asked for again.
+      EXPECT_EQ(taker_.taken_count, wrong_count == 1 ? 11 : 4);
+      EXPECT_EQ(completed_count_, wrong_count == 1 ? 1 : 0);
+      lane_.reset();
+    }
+  }
+}
+
+// It would wait for more than is sent to it.
+TEST_F(LaneTest, AServerThatCutsLongerChunksThanItWasAskedToIsRefused) {
+  for (const char* profile : {"fixed:size=32769", "fixed:size=1073741824", "of tomorrow"}) {
+    CuttingServer server;
+    server.opened.mutable_opened()->set_profile(profile);
+    Start(server);
+    const absl::Status status = SendAll(5000);
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(profile));
+  }
+  EXPECT_EQ(taker_.taken_count, 0);
+  CuttingServer server;
+  server.opened.mutable_opened()->set_profile(kProfile);
+  Start(server);
+  EXPECT_TRUE(SendAll(5000).ok());
+}
+
 // Else more chunks than a server takes could be uncommitted before the agent hears of one.
 TEST(LaneMaxBlocksTest, OfSmallChunksLittleIsSentAhead) {
   const auto blocks_of = [](std::uint32_t min_bytes, std::uint32_t max_bytes) {
@@ -546,8 +628,8 @@ TEST(LaneMaxBlocksTest, OfSmallChunksLittleIsSentAhead) {
   EXPECT_EQ(blocks_of(1024, 16384), 32u);
   EXPECT_EQ(blocks_of(512, 16384), 16u);
   EXPECT_EQ(blocks_of(64, 1024), 2u);
-  // Two of the largest chunks, and blocks at both ends.
-  EXPECT_EQ(blocks_of(64, 4 << 20), 18u);
+  // Three of the largest chunks (CLI-5), and blocks at both ends.
+  EXPECT_EQ(blocks_of(64, 4 << 20), 26u);
 }
 
 // While the lane's own thread waits for more files to send.

@@ -55,6 +55,7 @@ struct CuttingServer {
     v1::UploadRequest request;
     std::uint64_t file_number = 0;
     std::string content;
+    std::uint64_t start_offset = 0;
     while (stream.Read(&request)) {
       on_message(request);
       if (request.frames().empty()) on_empty_message();
@@ -65,11 +66,15 @@ struct CuttingServer {
         if (frame.has_file_begin()) {
           ++file_number;
           content.clear();
+          start_offset = frame.file_begin().start_offset();
         }
         if (frame.frame_case() == v1::UploadFrame::kData) content += frame.data();
         if (frame.has_file_end()) {
-          if (!content.empty())
-            Cut(content, file_number, *response.add_answers()->mutable_chunks());
+          if (!content.empty()) {
+            v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
+            chunks.set_file_number(file_number);
+            Cut(content, start_offset, chunks);
+          }
           response.add_answers()->mutable_file_done()->set_file_number(file_number);
         }
         lie(frame, response);
@@ -80,12 +85,11 @@ struct CuttingServer {
   }
 
  private:
-  void Cut(const std::string& content, std::uint64_t file_number, v1::Chunks& chunks) const {
-    chunks.set_file_number(file_number);
+  void Cut(const std::string& content, std::uint64_t start_offset, v1::Chunks& chunks) const {
     for (std::size_t begin = 0; begin < content.size(); begin += chunk_bytes) {
       const std::string bytes = content.substr(begin, chunk_bytes);
       v1::Chunk& chunk = *chunks.add_chunks();
-      chunk.set_end_offset(begin + bytes.size());
+      chunk.set_end_offset(start_offset + begin + bytes.size());
       const Digest digest =
           Fingerprint(DigestAlgorithm::kBlake3,
                       {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
