@@ -1,7 +1,9 @@
-"""Does the kit find a client that leaves a rule out? mutants.py [--go DRIVER] [RULE...]: each mutant of a client has to fail a case.
+"""Does the kit find a client that leaves a rule out? mutants.py [--go DRIVER] [--cpp DRIVER] [RULE...]: each mutant of a client has to
+fail a case.
 
 Those of the Python client are those of client/python/tests/mutants_test.py: the package with one piece of its text replaced. Those of
-the Go client are those of client/go/mutants, all compiled into DRIVER, each behind a switch; DRIVER.json names them.
+the Go client are those of client/go/mutants, and those of libkerf are those of client/c/conformance/mutants.py, all compiled into
+DRIVER, each behind a switch; DRIVER.json names them.
 """
 
 import argparse
@@ -91,16 +93,15 @@ class PythonClient:
             yield f"env PYTHONPATH={folder} PYTHONDONTWRITEBYTECODE=1 GRPC_VERBOSITY=NONE {sys.executable} {DRIVER}"
 
 
-class GoClient:
-    name, unseen = "Go", UNSEEN_OF_GO
-
-    def __init__(self, driver):
-        self._driver = driver
+class CompiledClient:
+    def __init__(self, name, driver, switch, unseen):
+        self.name, self.unseen = name, unseen
+        self._driver, self._switch = driver, switch
         self.rules = json.loads(pathlib.Path(f"{driver}.json").read_text(encoding="utf-8"))
 
     @contextlib.contextmanager
     def mutant(self, rule):
-        yield f"env KERF_GO_MUTANT={self.rules.index(rule)} {self._driver}"
+        yield f"env {self._switch}={self.rules.index(rule)} {self._driver}"
 
 
 def order(rule):
@@ -166,11 +167,17 @@ def judge(client, chosen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--go", metavar="DRIVER", help="what client/go/mutants --driver has made; without it Python's alone are judged")
-    parser.add_argument("--client", choices=("Python", "Go"), help="those of one client alone")
+    parser.add_argument("--cpp", metavar="DRIVER", help="what Bazel makes of //client/c/conformance:mutants_driver")
+    parser.add_argument("--client", choices=("Python", "Go", "C++"), help="those of one client alone")
     parser.add_argument("rules", nargs="*", metavar="RULE", help="the beginning of a rule, as COL-10: those alone")
     arguments = parser.parse_args()
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    clients = [PythonClient(), *([GoClient(arguments.go)] if arguments.go else [])]
+    clients = [PythonClient()]
+    if arguments.go:
+        clients.append(CompiledClient("Go", arguments.go, "KERF_GO_MUTANT", UNSEEN_OF_GO))
+    if arguments.cpp:
+        # There are mutants of rules alone that a case can see; the client's own tests hold it to the others.
+        clients.append(CompiledClient("C++", arguments.cpp, "KERF_CPP_MUTANT", {}))
     played = missed = 0
     for client in clients:
         if unknown := set(client.unseen) - set(client.rules):
