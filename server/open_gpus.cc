@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -21,19 +20,14 @@ namespace {
 constexpr const char* kPluginName = "libkerf_cuda.so";
 // More are of no use: some are copied in, one runs, some are copied out.
 constexpr std::size_t kMaxSlots = 8;
+// Of a batch: into smaller ones the largest chunks of the named profiles do not fit.
+constexpr std::size_t kMinBatchBytes = 256 * kKiB;
 
 std::string PluginPath(const GpuSettings& settings) {
   if (!settings.plugin.empty()) return settings.plugin;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? kPluginName : (self.parent_path() / kPluginName).string();
-}
-
-cuda::GpuCutterOptions OptionsOf(const GpuSettings& settings) {
-  cuda::GpuCutterOptions options;
-  const std::size_t each_bytes = cuda::SlotDeviceBytes(options.slot);
-  options.slot_count = std::clamp<std::size_t>(settings.memory_bytes / each_bytes, 1, kMaxSlots);
-  return options;
 }
 
 absl::StatusOr<std::unique_ptr<cuda::GpuCutter>> OpenOne(const GpuSource& source,
@@ -54,13 +48,20 @@ absl::StatusOr<std::unique_ptr<cuda::GpuCutter>> OpenOne(const GpuSource& source
   return cuda::GpuCutter::Start(std::move(device), std::move(options));
 }
 
-void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCutter& gpu) {
-  const std::size_t min_bytes = gpu.min_piece_bytes();
-  const bool is_slow = min_bytes == std::numeric_limits<std::size_t>::max();
-  Log(LogLevel::kInfo,
-      Cat("GPU ", number, " of ", source.count, ", ", gpu.device_info().name,
-          is_slow ? std::string(", is slower than the CPU and cuts nothing")
-                  : Cat(", cuts pieces of ", FormatByteSize(min_bytes), " and more")));
+std::string WhatItCuts(const cuda::GpuCutter& gpu, bool is_measured) {
+  if (gpu.min_piece_bytes() <= gpu.max_piece_bytes()) {
+    return Cat("cuts pieces of ", FormatByteSize(gpu.min_piece_bytes()), " and more");
+  }
+  if (is_measured) return "is slower than the CPU and cuts nothing";
+  return Cat("cuts nothing: pieces are not larger than a batch, ",
+             FormatByteSize(gpu.max_piece_bytes()), ", and --gpu-min-piece is ",
+             FormatByteSize(gpu.min_piece_bytes()));
+}
+
+void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCutter& gpu,
+               bool is_measured) {
+  Log(LogLevel::kInfo, Cat("GPU ", number, " of ", source.count, ", ", gpu.device_info().name, ", ",
+                           WhatItCuts(gpu, is_measured)));
   if (gpu.left_out().is_empty()) return;
   Log(LogLevel::kInfo,
       Cat("GPU ", number, " cannot run, and the CPU cuts ", gpu.left_out().Text()));
@@ -72,10 +73,30 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path
   KERF_ASSIGN_OR_RETURN(const cuda::Plugin plugin, cuda::Plugin::Load(path));
   KERF_ASSIGN_OR_RETURN(const std::uint32_t count, plugin.CountDevices());
   const GpuSource source{count, [&](std::uint32_t number) { return plugin.Open(number); }};
-  return OpenGpusOf(source, settings, OptionsOf(settings), on_lost);
+  KERF_ASSIGN_OR_RETURN(const cuda::GpuCutterOptions options, GpuOptionsOf(settings));
+  return OpenGpusOf(source, settings, options, on_lost);
 }
 
 }  // namespace
+
+absl::StatusOr<cuda::GpuCutterOptions> GpuOptionsOf(const GpuSettings& settings) {
+  cuda::GpuCutterOptions options;
+  std::size_t each_bytes = cuda::SlotDeviceBytes(options.slot);
+  while (each_bytes > settings.memory_bytes) {
+    if (options.slot.batch_bytes <= kMinBatchBytes) {
+      return absl::UnavailableError(
+          ToAbsl(Cat("the smallest batch takes ", each_bytes, " bytes of a GPU, and it may have ",
+                     settings.memory_bytes, " (--gpu-memory)")));
+    }
+    // What there is a number of pieces for takes memory as well.
+    options.slot.batch_bytes /= 2;
+    options.slot.piece_count /= 2;
+    each_bytes = cuda::SlotDeviceBytes(options.slot);
+  }
+  options.slot_count = std::min<std::size_t>(settings.memory_bytes / each_bytes, kMaxSlots);
+  options.min_piece_bytes = settings.min_piece_bytes;
+  return options;
+}
 
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source,
                                                          const GpuSettings& settings,
@@ -97,7 +118,7 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source
       if (are_named && settings.use == GpuUse::kRequire) return failures.back();
       continue;
     }
-    LogOpened(source, number, **gpu);
+    LogOpened(source, number, **gpu, !options.min_piece_bytes.has_value());
     members.push_back({number, *std::move(gpu)});
   }
   if (members.empty()) return failures.front();

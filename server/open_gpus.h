@@ -25,6 +25,10 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const GpuSettings& settin
                                                        const std::string& backend,
                                                        const GpuLost& on_lost);
 
+// What the settings say of each: as many slots of the usual size as there is memory for, or one of
+// smaller batches, so that it fits. Unavailable: not even the smallest does.
+absl::StatusOr<cuda::GpuCutterOptions> GpuOptionsOf(const GpuSettings& settings);
+
 // Where GPUs come from: a plug-in, or a test.
 struct GpuSource {
   std::uint32_t count = 0;

@@ -50,7 +50,7 @@ constexpr std::string_view kOrder[] = {
     "stall-warn-ms", "self-check-ms", "audit", "audit-max-size", "audit-on-failure",
     // With what.
     "worker-name", "worker-threads", "backend", "gpu", "gpu-plugin", "gpu-devices", "gpu-memory",
-    "gpu-lost",
+    "gpu-min-piece", "gpu-lost",
     // How much, and how long.
     "max-streams", "max-connections", "memory", "stream-memory", "max-uncommitted-chunks",
     "max-uncommitted-files", "open-timeout-ms", "idle-timeout-ms", "idle-evict-ms",

@@ -13,6 +13,7 @@ namespace kerf {
 namespace {
 
 constexpr std::string_view kAllGpus = "all";
+constexpr std::string_view kMeasured = "auto";
 constexpr std::uint32_t kMaxGpuNumber = 999;
 
 std::string HostName() {
@@ -43,6 +44,13 @@ absl::StatusOr<std::vector<std::uint32_t>> ParseGpus(std::string_view text) {
   if (!numbers.empty()) return numbers;
   return absl::InvalidArgumentError(
       ToAbsl(Cat("'", text, "' names no GPUs: all, or numbers as 0,1, each once")));
+}
+
+absl::StatusOr<std::optional<std::uint64_t>> ParseMinPiece(std::string_view text) {
+  if (text == kMeasured) return std::nullopt;
+  const absl::StatusOr<std::uint64_t> size_bytes = ParseByteSize(text);
+  if (!size_bytes.ok()) return size_bytes.status();
+  return *size_bytes;
 }
 
 }  // namespace
@@ -78,8 +86,16 @@ void AddGpuSettings(OptionSet& options, GpuSettings& settings) {
       settings.devices, std::string(kAllGpus), ParseGpus);
   options.AddSize({"gpu-memory",
                    "Of each GPU, for batches on their way; about half as much of this machine's is "
-                   "pinned for them"},
+                   "pinned for them. With less than 37M batches are smaller, 1M is enough for one"},
                   settings.memory_bytes);
+  options.AddParsed(
+      {"gpu-min-piece",
+       "Pieces of files that are smaller are the CPU's: auto measures at start from where on each "
+       "GPU is faster, 0 leaves it the ends of files and what no batch is free for. They have up "
+       "to "
+       "2M",
+       "SIZE"},
+      settings.min_piece_bytes, std::string(kMeasured), ParseMinPiece);
   options.AddChoice<bool>(
       {"gpu-lost",
        "What follows when a GPU fails, or is wrong: cpu goes on with the others and the CPU, drain "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct GpuSettings {
   std::vector<std::uint32_t> devices;
   // Of each.
   std::uint64_t memory_bytes = 256 * kMiB;
+  // Smaller pieces are the CPU's; nullopt: measured at start.
+  std::optional<std::uint64_t> min_piece_bytes;
   // When one is lost, drain and end, so that whoever started kerfd starts it anew.
   bool ends_without = false;
 };

@@ -15,8 +15,6 @@
 namespace kerf::cuda {
 namespace {
 
-// What counts at most of the time between two looks at a batch that is on its way.
-constexpr std::chrono::milliseconds kMaxLook{100};
 // Between two looks at a device that works.
 constexpr std::chrono::microseconds kPollPause{20};
 // How much later than asked for the system may end such a pause: by itself it takes 50 us.
@@ -236,10 +234,7 @@ void GpuCutter::StartOne(Batch* batch) {
 }
 
 void GpuCutter::LookAtRunning() {
-  const auto now = Clock::now();
-  // While this process was stopped, or had other work, nobody could see that a batch was back.
-  const auto step = std::min<Clock::duration>(now - last_look_, kMaxLook);
-  last_look_ = now;
+  const auto step = look_clock_.Look();
   for (std::size_t index = 0; index < running_.size();) {
     Batch* const batch = running_[index];
     const absl::StatusOr<bool> is_done = batch->slot->IsDone();

@@ -24,13 +24,14 @@
 #include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/kernel_loading.h"
 #include "kernels/cuda/pipeline/left_out_plans.h"
+#include "kernels/cuda/pipeline/look_clock.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 
 namespace kerf::cuda {
 
 struct GpuCutterOptions {
-  // Batches on their way at once; each takes about three times batch_bytes of the device's memory,
-  // and once of the host's, pinned.
+  // Batches on their way at once; each takes SlotDeviceBytes of the device's memory, which is some
+  // 2.3 times batch_bytes, and half of that of the host's, pinned.
   std::size_t slot_count = 4;
   SlotLimits slot{.batch_bytes = 16 << 20, .piece_count = 4096};
   // A batch that is not full leaves when its first piece has waited so long, or when the GPU has
@@ -177,7 +178,7 @@ class GpuCutter {
   std::deque<Batch*> running_;
   std::vector<PieceAnswer> answers_;
   std::uint64_t batch_number_ = 0;
-  Clock::time_point last_look_;
+  LookClock look_clock_;
   std::thread thread_;
   std::thread audit_thread_;
 };

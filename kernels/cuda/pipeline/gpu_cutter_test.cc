@@ -359,6 +359,55 @@ TEST(GpuCutterTest, ADeviceThatFallsSilentIsGivenUp) {
   EXPECT_THAT(std::string(health.message()), HasSubstr("self-test"));
 }
 
+// Whoever looks is held up once, between two looks, for longer than a batch may take.
+class HeldUpDevice final : public FaultyDevice {
+ public:
+  HeldUpDevice(std::unique_ptr<Device> device, std::chrono::milliseconds pause)
+      : FaultyDevice(std::move(device), {}), pause_(pause) {}
+
+  absl::StatusOr<bool> IsDone(QueueId queue) override {
+    absl::StatusOr<bool> is_done = FaultyDevice::IsDone(queue);
+    if (is_done.ok() && !*is_done) std::this_thread::sleep_for(std::exchange(pause_, {}));
+    return is_done;
+  }
+
+ private:
+  std::chrono::milliseconds pause_;
+};
+
+TEST(GpuCutterTest, ADeviceIsNotLostBecauseNobodyLooks) {
+  GpuCutterOptions options = SmallOptions();
+  options.batch_timeout = std::chrono::milliseconds(1'500);
+  const auto cutter = GpuCutter::Start(
+      std::make_unique<HeldUpDevice>(MakeEmulated(TestSeed()), options.batch_timeout * 6 / 5),
+      options);
+  EXPECT_TRUE(cutter.ok()) << cutter.status();
+}
+
+// All that was asked for is done at the first look, which takes a while.
+class LateLookDevice final : public FaultyDevice {
+ public:
+  LateLookDevice()
+      : FaultyDevice(std::make_unique<EmulatedDevice>(
+                         EmulatedDeviceOptions{.kernels = EmulatedKernelList()}),
+                     {}) {}
+
+  absl::StatusOr<bool> IsDone(QueueId queue) override {
+    std::this_thread::sleep_for(kPause);
+    return FaultyDevice::IsDone(queue);
+  }
+
+  static constexpr std::chrono::milliseconds kPause{5};
+};
+
+// A batch is back at the second look; whatever was between the two, there has to be that one.
+TEST(GpuCutterTest, ADeviceIsLookedAtBeforeItIsLost) {
+  GpuCutterOptions options = SmallOptions();
+  options.batch_timeout = LateLookDevice::kPause / 5;
+  const auto cutter = GpuCutter::Start(std::make_unique<LateLookDevice>(), options);
+  EXPECT_TRUE(cutter.ok()) << cutter.status();
+}
+
 // Some pieces are given up, others are on their way when the device goes: each is answered once.
 TEST(GpuCutterTest, ADeviceIsLostWhileItHandsBack) {
   HeldPlan hostile(kProfiles[2]);

@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/cpu_comparison.h"
+#include "kernels/cuda/pipeline/look_clock.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/profile.h"
 
@@ -46,14 +47,14 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-absl::Status WaitFor(BatchSlot& slot, Clock::time_point deadline) {
-  while (true) {
+absl::Status WaitFor(BatchSlot& slot, std::chrono::milliseconds timeout) {
+  LookClock look_clock;
+  for (Clock::duration waited{0}; waited <= timeout;) {
+    waited += look_clock.Look();
     KERF_ASSIGN_OR_RETURN(const bool is_done, slot.IsDone());
     if (is_done) return absl::OkStatus();
-    if (Clock::now() > deadline) {
-      return absl::DeadlineExceededError("the self-test does not come back");
-    }
   }
+  return absl::DeadlineExceededError("the self-test does not come back");
 }
 
 // How many seconds one piece of so many random bytes takes, alone. It stays in the slot.
@@ -65,7 +66,7 @@ absl::StatusOr<double> RunAlone(BatchSlot& slot, const std::shared_ptr<const Bat
   const auto begin = Clock::now();
   const absl::Status started = slot.Start(plan, {&piece, 1});
   if (!started.ok() && !absl::IsFailedPrecondition(started)) return started;
-  KERF_RETURN_IF_ERROR(WaitFor(slot, begin + timeout));
+  KERF_RETURN_IF_ERROR(WaitFor(slot, timeout));
   if (!started.ok()) return started;
   return SecondsSince(begin);
 }

@@ -12,8 +12,8 @@
 namespace kerf::cuda {
 
 // Compares the device with the CPU on a megabyte, or on a batch if that is less, of each algorithm
-// and digest, in `slot`. What it cannot run is left out; what it does run has to be right. Not OK:
-// the device is of no use, and why.
+// and digest, in `slot`; `timeout` is each batch's, by LookClock. What it cannot run is left out;
+// what it does run has to be right. Not OK: the device is of no use, and why.
 absl::StatusOr<LeftOutPlans> TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout);
 
 // From so many bytes on a piece alone is faster on the device than on a core of the CPU; SIZE_MAX

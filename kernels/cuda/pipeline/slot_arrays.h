@@ -4,13 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <vector>
 
 #include "base/check.h"
 
 namespace kerf::cuda {
+
+// Of each array Device::AllocateArrays takes whole ones.
+inline constexpr std::size_t kArrayAlignmentBytes = 256;
 
 // Notes how large each is.
 class ArraySizes {
@@ -22,8 +24,14 @@ class ArraySizes {
   }
 
   std::span<const std::size_t> sizes_bytes() const { return sizes_bytes_; }
+  // As they lie one behind the other.
   std::size_t total_bytes() const {
-    return std::accumulate(sizes_bytes_.begin(), sizes_bytes_.end(), std::size_t{0});
+    std::size_t total_bytes = 0;
+    for (const std::size_t size_bytes : sizes_bytes_) {
+      total_bytes +=
+          (size_bytes + kArrayAlignmentBytes - 1) / kArrayAlignmentBytes * kArrayAlignmentBytes;
+    }
+    return total_bytes;
   }
 
  private:
