@@ -1,13 +1,16 @@
 // The devices of the tests: commands of a queue run in order, late, and go wrong when told to.
 #include "kernels/cuda/device/device.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/status.h"
@@ -341,6 +344,67 @@ TEST(FaultyDeviceTest, BringsWrongBitsFromThenOn) {
     ASSERT_TRUE(WaitFor(device, sum.queue).ok());
     EXPECT_EQ(sum.Result() != kSumOfFirstTile, is_wrong);
   }
+}
+
+// Of one batch two copies come back, of which the last one is as long as a digest or not.
+TEST(FaultyDeviceTest, OfTheLastDigestOneBitIsWrong) {
+  for (const std::size_t last_bytes : {std::size_t{31}, std::size_t{64}}) {
+    FaultyDevice device(MakeEmulated(std::nullopt), {.kind = Fault::Kind::kWrongDigest});
+    const QueueId queue = *device.MakeQueue();
+    const auto zeros = *device.AllocatePinned(64);
+    const auto first = *device.AllocatePinned(64);
+    const auto last = *device.AllocatePinned(last_bytes);
+    std::uint8_t* const place = *device.Allocate(64);
+    std::fill(zeros.begin(), zeros.end(), std::uint8_t{0});
+    ASSERT_TRUE(device.CopyIn(queue, place, zeros).ok());
+    ASSERT_TRUE(device.CopyOut(queue, first, place).ok());
+    ASSERT_TRUE(device.CopyOut(queue, last, place).ok());
+    ASSERT_TRUE(WaitFor(device, queue).ok());
+    EXPECT_EQ(std::count(first.begin(), first.end(), 0), 64);
+    EXPECT_EQ(last.back(), last_bytes < 32 ? 0 : 1);
+    EXPECT_EQ(std::count(last.begin(), last.end() - 1, 0),
+              static_cast<std::ptrdiff_t>(last_bytes) - 1);
+  }
+}
+
+TEST(FaultyDeviceTest, IsDoneLate) {
+  constexpr std::chrono::milliseconds kDelay{30};
+  FaultyDevice device(MakeEmulated(std::nullopt), {.kind = Fault::Kind::kSlow, .delay = kDelay});
+  const Summing sum = *Summing::Make(device);
+  for (int round = 0; round < 2; ++round) {
+    sum.Fill(0);
+    ASSERT_TRUE(RunOnce(device, sum).ok());
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(WaitFor(device, sum.queue).ok());
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, kDelay);
+    EXPECT_EQ(sum.Result(), kSumOfFirstTile);
+  }
+}
+
+// What one queue has waited for is no time of another one's.
+TEST(FaultyDeviceTest, EachQueueIsDoneLate) {
+  constexpr std::chrono::milliseconds kDelay{30};
+  FaultyDevice device(MakeEmulated(std::nullopt), {.kind = Fault::Kind::kSlow, .delay = kDelay});
+  const QueueId first = *device.MakeQueue();
+  const QueueId second = *device.MakeQueue();
+  EXPECT_FALSE(*device.IsDone(first));
+  std::this_thread::sleep_for(kDelay);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(WaitFor(device, second).ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kDelay);
+  EXPECT_TRUE(*device.IsDone(first));
+}
+
+TEST(FaultyDeviceTest, CountsFromWhenItIsArmed) {
+  bool is_armed = false;
+  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kLost, 1},
+                      [&] { return is_armed; });
+  for (int call = 0; call < 5; ++call) EXPECT_TRUE(device.MakeQueue().ok());
+  EXPECT_EQ(device.call_count(), 0u);
+  is_armed = true;
+  EXPECT_TRUE(device.MakeQueue().ok());
+  is_armed = false;
+  EXPECT_TRUE(absl::IsInternal(device.MakeQueue().status()));
 }
 
 TEST(FaultyDeviceTest, HasNoClock) {

@@ -3,8 +3,17 @@
 #include "base/status.h"
 
 namespace kerf::cuda {
+namespace {
+
+constexpr std::size_t kDigestBytes = 32;
+
+}  // namespace
 
 absl::Status FaultyDevice::Call() {
+  if (is_armed_) {
+    if (!is_armed_()) return absl::OkStatus();
+    is_armed_ = nullptr;
+  }
   const bool was_lost = IsTime(Fault::Kind::kLost);
   if (was_lost) ++late_call_count_;
   ++call_count_;
@@ -49,7 +58,8 @@ absl::Status FaultyDevice::CopyIn(QueueId queue, std::uint8_t* to,
 absl::Status FaultyDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
                                    const std::uint8_t* from) {
   KERF_RETURN_IF_ERROR(Call());
-  if (IsTime(Fault::Kind::kWrongBits) && !pinned.empty()) spoilt_.push_back({queue, pinned});
+  const bool is_wrong = IsTime(Fault::Kind::kWrongBits) || IsTime(Fault::Kind::kWrongDigest);
+  if (is_wrong && !pinned.empty()) spoilt_.push_back({queue, pinned});
   return device_->CopyOut(queue, pinned, from);
 }
 
@@ -107,14 +117,26 @@ absl::StatusOr<bool> FaultyDevice::IsDone(QueueId queue) {
   KERF_RETURN_IF_ERROR(Call());
   if (IsTime(Fault::Kind::kSilent)) return false;
   KERF_ASSIGN_OR_RETURN(const bool is_done, device_->IsDone(queue));
-  if (is_done) {
-    std::erase_if(spoilt_, [&](const Spoilt& spoilt) {
-      if (spoilt.queue != queue) return false;
-      spoilt.pinned.front() ^= 1;
-      return true;
-    });
+  if (!is_done) return false;
+  if (IsTime(Fault::Kind::kSlow)) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto done = done_at_.try_emplace(queue, now).first;
+    if (now - done->second < fault_.delay) return false;
+    done_at_.erase(done);
   }
-  return is_done;
+  Spoil(queue);
+  return true;
+}
+
+void FaultyDevice::Spoil(QueueId queue) {
+  std::span<std::uint8_t> last;
+  std::erase_if(spoilt_, [&](const Spoilt& spoilt) {
+    if (spoilt.queue != queue) return false;
+    last = spoilt.pinned;
+    if (fault_.kind == Fault::Kind::kWrongBits) last.front() ^= 1;
+    return true;
+  });
+  if (fault_.kind == Fault::Kind::kWrongDigest && last.size() >= kDigestBytes) last.back() ^= 1;
 }
 
 }  // namespace kerf::cuda

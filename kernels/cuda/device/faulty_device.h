@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -22,6 +24,11 @@ struct Fault {
     kSilent,
     // Every copy to the host brings a bit that is wrong.
     kWrongBits,
+    // Only the last one before a queue is done does, and only if it is as long as a digest: a
+    // fingerprint is wrong, and all else makes sense.
+    kWrongDigest,
+    // What is done is so only after `delay`.
+    kSlow,
     // The next allocation fails.
     kNoMemory,
     // It cannot tell what time it was.
@@ -34,13 +41,17 @@ struct Fault {
   std::uint64_t call = 0;
   // Of kRefuses: its number.
   std::size_t kernel = 0;
+  // Of kSlow.
+  std::chrono::milliseconds delay{0};
 };
 
 // Not thread-safe.
 class FaultyDevice : public Device {
  public:
-  FaultyDevice(std::unique_ptr<Device> device, Fault fault)
-      : device_(std::move(device)), fault_(fault) {}
+  // Calls are counted from when `is_armed` says so for the first time; empty: all are.
+  FaultyDevice(std::unique_ptr<Device> device, Fault fault,
+               std::function<bool()> is_armed = nullptr)
+      : device_(std::move(device)), fault_(fault), is_armed_(std::move(is_armed)) {}
 
   // So far.
   std::uint64_t call_count() const { return call_count_; }
@@ -74,9 +85,15 @@ class FaultyDevice : public Device {
   absl::Status Call();
   bool IsTime(Fault::Kind kind) const { return fault_.kind == kind && call_count_ > fault_.call; }
   absl::Status CheckMemory();
+  // Before the host hears that the queue is done.
+  void Spoil(QueueId queue);
 
   const std::unique_ptr<Device> device_;
   Fault fault_;
+  // Empty: it has said so.
+  std::function<bool()> is_armed_;
+  // Of kSlow, by queue: when the device was done.
+  std::map<QueueId, std::chrono::steady_clock::time_point> done_at_;
   std::uint64_t call_count_ = 0;
   std::uint64_t late_call_count_ = 0;
   // What is to be spoilt when its queue is done.
