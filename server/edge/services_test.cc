@@ -475,6 +475,12 @@ TEST_F(ServicesTest, OnlyLengthsAndEpochsThatCanBeAreTaken) {
   EXPECT_EQ(commit_reason(kMaxMaxBytes), "OK");
   EXPECT_EQ(commit_reason(kMaxMaxBytes + 1), "BAD_FIELD");
   EXPECT_EQ(commit_reason(UINT32_MAX), "BAD_FIELD");
+  // Of the repository's algorithm, to the byte.
+  for (const std::size_t digest_bytes : {0u, 16u, 31u, 33u, 64u}) {
+    entry.set_digest(std::string(digest_bytes, 'd'));
+    EXPECT_EQ(commit_reason(1), "BAD_FIELD") << digest_bytes;
+  }
+  entry.set_digest(std::string(32, 'd'));
 
   v1::AdvanceEpochRequest advance;
   *advance.mutable_repository() = commit.repository();
