@@ -215,22 +215,90 @@ TEST_F(QuotaTest, WhoWaitsForItsTurnIsNotTakenForSilentAndSaysWhatItWaitsFor) {
   sender.join();
 }
 
-// As long as others are before it: its client would take it for dead.
+// As long as others are before it: its client would take it for dead. Who owes that time himself
+// waits on.
 TEST_F(QuotaTest, WhoHasWaitedForLongIsToldToComeAgain) {
   repositories_ = "[[repository]]\nname = \"slow\"\nmax_bytes_per_second = 65_536\n";
   Start("");
-  auto upload = Open("slow");
-  std::thread sender([&] { upload->SendFile(Content(3, 96 * kSliceBytes), 48 * kSliceBytes); });
-  ASSERT_TRUE(ComesTrue([&] { return Exceeded("bytes") == 1; }));
+  auto waiting = Open("slow");
+  auto owing = Open("slow");
+  std::thread sender([&] { owing->SendFile(Content(3, 96 * kSliceBytes), 48 * kSliceBytes); });
+  ASSERT_TRUE(ComesTrue([&] { return Exceeded("bytes") >= 1; }));
+  // This one was ready to be read before.
+  std::thread second_sender([&] { waiting->SendFile(Content(4, 2 * kSliceBytes), kSliceBytes); });
+  ASSERT_TRUE(ComesTrue([&] { return Exceeded("bytes") == 2; }));
   Pass(milliseconds(29'999));
   server_->CheckTimeouts();
-  EXPECT_EQ(server_->stream_count(), 1u);
-  Pass(milliseconds(1));
+  EXPECT_EQ(server_->stream_count(), 2u);
+  Pass(milliseconds(1'101));
   server_->CheckTimeouts();
-  const grpc::Status status = upload->WaitForEnd();
-  sender.join();
+  const grpc::Status status = waiting->WaitForEnd();
+  second_sender.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonOf(status), "QUOTA_EXCEEDED");
+  EXPECT_EQ(server_->stream_count(), 1u);
+  Pass(milliseconds(18'000));
+  EXPECT_TRUE(ComesTrue([&] { return Ingested() > 90 * kSliceBytes; }));
+  owing->Cancel();
+  sender.join();
+}
+
+// Of the lowest quota there is: what a client may name at once it does not owe for longer than it
+// may wait.
+TEST_F(QuotaTest, AMessageNamesWhatAQuotaLetsByInAWhile) {
+  Start("max_bytes_per_second = 65_536\n");
+  const auto limit_of = [&](const std::string& profile) {
+    v1::Open open = OpenFor("home");
+    open.set_cutter(v1::CUTTER_CLIENT);
+    open.set_profile(profile);
+    TestUpload upload(channel_);
+    EXPECT_TRUE(upload.SendOpen(open));
+    const auto opened = upload.WaitForAnswer(&v1::UploadAnswer::has_opened);
+    return opened.has_value() ? opened->opened().limits().max_named_bytes() : 0;
+  };
+  EXPECT_EQ(limit_of("fixed:size=4096"), 8 * 65'536);
+  // One chunk can always be named.
+  EXPECT_EQ(limit_of("fixed:size=4194304"), 4'194'304);
+}
+
+TEST_F(QuotaTest, WhoNamesMoreThanAQuotaLetsByIsToldSo) {
+  repositories_ = "[[repository]]\nname = \"slow\"\nmax_bytes_per_second = 65_536\n";
+  Start("");
+  v1::Open open = OpenFor("slow");
+  open.set_cutter(v1::CUTTER_CLIENT);
+  open.set_profile("fixed:size=4096");
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  const auto opened = upload.WaitForAnswer(&v1::UploadAnswer::has_opened);
+  ASSERT_TRUE(opened.has_value());
+  const std::size_t limit = opened->opened().limits().max_named_bytes();
+  const std::string content = Content(5, limit + 4096);
+  const std::vector<RecipeChunk> recipe = PlainRecipe(content, open);
+  upload.SendNamed(recipe);
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "MESSAGE_TOO_LARGE");
+}
+
+// The longest chunk there is, by the lowest quota: it takes a minute, and is waited for.
+TEST_F(QuotaTest, WhatOneChunkOwesIsWaitedFor) {
+  Start("max_bytes_per_second = 65_536\n");
+  v1::Open open = OpenFor("home");
+  open.set_cutter(v1::CUTTER_CLIENT);
+  open.set_profile("fixed:size=4194304");
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  const std::string content = Content(6, 3 * 4'194'304);
+  const std::vector<RecipeChunk> recipe = PlainRecipe(content, open);
+  std::thread sender([&] { EXPECT_TRUE(upload.SendNamed(recipe, 1)); });
+  ASSERT_TRUE(ComesTrue([&] { return Exceeded("bytes") == 1; }));
+  for (int round = 0; round < 30 && Ingested() < static_cast<double>(content.size()); ++round) {
+    Pass(milliseconds(8'000));
+    SettledAt();
+    ASSERT_EQ(server_->stream_count(), 1u) << round;
+  }
+  EXPECT_EQ(Ingested(), content.size());
+  upload.Cancel();
+  sender.join();
 }
 
 // Of many that wait, the one that has waited for longest goes first: none starves.

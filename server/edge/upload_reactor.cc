@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "kernels/profile.h"
 #include "server/audit/call_record.h"
 #include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
@@ -23,6 +24,18 @@ namespace {
 
 // Of one write: small enough that a slow reader still finishes one within the stall timeout.
 constexpr std::size_t kMaxWriteBytes = 256 * 1024;
+
+// Of a quota's time, that one message should owe by what it names: a quarter of what a stream may
+// wait for its turn, so that several streams of one quota have theirs.
+constexpr std::chrono::seconds kNamedTime{8};
+
+// What one message owes the lowest quota there is. A client that waits for the next one's answer
+// takes the server for dead no sooner than it is told of the quota.
+constexpr std::uint64_t kLeastBytesPerSecond = 65'536;
+constexpr std::chrono::seconds kLongestOwed(limits::kMaxMessageBytes / kLeastBytesPerSecond);
+static_assert(kLongestOwed + limits::kMaxPaced + limits::kWatchdogInterval < limits::kAnswerLimit);
+// Of a message that names one chunk.
+static_assert(kMaxMaxBytes <= limits::kMaxMessageBytes);
 
 // Of the threads: callers have their turns, however many streams each has.
 std::uint64_t ShareOf(const access::Identity& caller) {
@@ -133,6 +146,7 @@ void UploadReactor::OnReadDone(bool ok) {
     read_count_ += message->size_bytes() > 0 ? 1 : 0;
     CorrectPaceLocked(message->size_bytes());
     last_read_bytes_ = message->size_bytes();
+    owed_bytes_ = message->size_bytes();
   }
   const std::size_t limit = options_.engine->limits.max_message_bytes;
   if (!taken) {
@@ -167,8 +181,15 @@ absl::Status UploadReactor::MayStoreIn(std::string_view repository) {
   return absl::OkStatus();
 }
 
+std::uint64_t UploadReactor::NameableBytes() const {
+  const std::lock_guard lock(mutex_);
+  const auto rate = options_.quotas->BytesPerSecond(caller_, repository_);
+  return rate.has_value() ? *rate * kNamedTime.count() : UINT64_MAX;
+}
+
 void UploadReactor::CountNamed(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
+  owed_bytes_ += bytes;
   options_.quotas->Correct(caller_, repository_, static_cast<double>(bytes));
 }
 
@@ -327,6 +348,11 @@ bool UploadReactor::CheckWriteLocked(TimePoint now) {
 
 bool UploadReactor::CheckPaceLocked(TimePoint now) {
   if (!paced_since_.has_value() || now - *paced_since_ < options_.timeouts->paced) return false;
+  // What it owes itself is no wait for others.
+  const double rate = static_cast<double>(
+      options_.quotas->BytesPerSecond(caller_, repository_).value_or(UINT64_MAX));
+  const std::chrono::duration<double> owed(static_cast<double>(owed_bytes_) / rate);
+  if (now - *paced_since_ < options_.timeouts->paced + owed) return false;
   // Others of the same quota are before it. Its client would take it for dead if it waited on.
   FinishLocked(
       QuotaExceeded(caller_.name,

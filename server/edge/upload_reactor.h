@@ -38,7 +38,7 @@ struct StreamTimeouts {
   std::chrono::milliseconds stall_warn = limits::kStallWarn;
   // Between files, after which the stream may have to make room for others.
   std::chrono::milliseconds idle_evict = limits::kIdleEvict;
-  // For a quota of bytes to let another message by.
+  // For a quota of bytes to let another message by, beyond what the last one owes.
   std::chrono::milliseconds paced = limits::kMaxPaced;
 };
 
@@ -104,6 +104,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   void OnDone() override;
 
   absl::Status MayStoreIn(std::string_view repository) override;
+  std::uint64_t NameableBytes() const override;
   void CountNamed(std::uint64_t bytes) override;
   void Send(std::string encoded_answers) override;
   std::size_t unsent_bytes() const override;
@@ -148,6 +149,9 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   bool is_reading_ = false;
   // Of the message before, as which the next one is counted until it is there.
   std::size_t last_read_bytes_ = 0;
+  // The last message, and what it has named: it takes the quota's time for so much until another is
+  // let by.
+  std::uint64_t owed_bytes_ = 0;
   // Counted for the message that is read now, and that for the repository, too.
   std::size_t counted_bytes_ = 0;
   bool is_repository_counted_ = false;

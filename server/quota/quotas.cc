@@ -117,6 +117,17 @@ void Quotas::CorrectRepository(std::string_view repository, double bytes) {
   }
 }
 
+std::optional<std::uint64_t> Quotas::BytesPerSecond(const access::Identity& caller,
+                                                    std::string_view repository) const {
+  if (gate_.is_open()) return std::nullopt;
+  std::optional<std::uint64_t> rate = gate_.QuotaOf(caller).max_bytes_per_second;
+  if (repository.empty()) return rate;
+  const std::optional<std::uint64_t> other =
+      gate_.QuotaOfRepository(repository).max_bytes_per_second;
+  if (!rate.has_value() || (other.has_value() && *other < *rate)) rate = other;
+  return rate;
+}
+
 void Quotas::AddMetrics(metrics::Page& page) const {
   if (gate_.is_open()) return;
   for (std::size_t kind = 0; kind < exceeded_.size(); ++kind) {

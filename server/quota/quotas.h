@@ -53,6 +53,10 @@ class Quotas {
   // The repository has become known behind so much.
   void CorrectRepository(std::string_view repository, double bytes);
 
+  // The lower one of both rates, as of now; nothing: there is none. An empty repository: not known.
+  std::optional<std::uint64_t> BytesPerSecond(const access::Identity& caller,
+                                              std::string_view repository) const;
+
   // Of a repository at once; nothing: no bound.
   std::optional<std::uint64_t> MaxEntriesOf(std::string_view repository) const {
     return gate_.QuotaOfRepository(repository).max_entries;

@@ -182,6 +182,7 @@ class Upload {
   std::uint64_t message_named_bytes_ = 0;
   // The message in hand is the one that has brought Open.
   bool is_opening_ = false;
+  std::uint64_t max_named_bytes_ = 0;
   std::string answers_;
   // The highest epoch of the repository that the index has told.
   std::uint64_t index_epoch_ = 0;

@@ -37,12 +37,11 @@ absl::Status Upload::CountNamed(std::uint64_t named_bytes) {
                      "Opened, which says whether it may name any");
   }
   message_named_bytes_ += named_bytes;
-  const std::uint64_t limit = context_.limits.max_named_bytes;
-  if (message_named_bytes_ > limit) {
+  if (message_named_bytes_ > max_named_bytes_) {
     return MakeError(Reason::kMessageTooLarge,
                      Cat("a message names ", message_named_bytes_, " bytes of files; at most ",
-                         limit, " are taken"),
-                     {{"limit", Cat(limit)}});
+                         max_named_bytes_, " are taken"),
+                     {{"limit", Cat(max_named_bytes_)}});
   }
   strand_.record().Add(audit::Count::kBytes, named_bytes);
   if (context_.metrics != nullptr) context_.metrics->ingest_bytes.Add(named_bytes);

@@ -61,6 +61,10 @@ absl::Status Upload::Begin(const v1::Open& open) {
     ShareData(open.shared_memory());
     if (!session_.shares_data()) strand_.ReadAhead();
   }
+  // One chunk must fit, however little a quota lets by.
+  max_named_bytes_ = std::min<std::uint64_t>(
+      std::max<std::uint64_t>(strand_.sink().NameableBytes(), profile.rule.max_bytes),
+      context_.limits.max_named_bytes);
   AppendAnswer(Opened(), &answers_);
   return AccountSession();
 }
@@ -73,7 +77,7 @@ v1::UploadAnswer Upload::Opened() const {
   FillLimits(context_.limits, opened.mutable_limits());
   opened.set_worker(context_.worker_name);
   if (session_.client_cuts() || session_.shares_data()) {
-    opened.mutable_limits()->set_max_named_bytes(context_.limits.max_named_bytes);
+    opened.mutable_limits()->set_max_named_bytes(static_cast<std::uint32_t>(max_named_bytes_));
   }
   opened.set_takes_shared_data(session_.shares_data());
   if (session_.client_cuts()) {
