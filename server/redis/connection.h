@@ -1,18 +1,23 @@
 // What a RedisClient knows of its commands and connections. Its thread's own.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "server/redis/address.h"
 #include "server/redis/redis_client.h"
+#include "server/redis/slot.h"
 #include "server/redis/socket.h"
+#include "server/redis/wire.h"
 
 namespace kerf::redis {
 
@@ -24,6 +29,8 @@ struct Request {
   std::uint16_t slot = 0;
   std::optional<RedisAddress> node;
   int replica_count = 0;
+  bool waits_for_slot = true;
+  bool is_for_master = false;
   // In the command's slot.
   std::string barrier_key;
   RedisClient::Done done;
@@ -94,6 +101,48 @@ struct Connection final : Socket::Owner {
   std::string stranger;
   std::string last_error;
 };
+
+// Before what has failed so often is tried again: longer each time, and never the same for all.
+inline std::chrono::milliseconds PauseAfter(std::chrono::milliseconds shortest, int attempt_count,
+                                            std::minstd_rand& random) {
+  constexpr std::chrono::milliseconds kMaxPause{500};
+  constexpr int kMaxPauseDoublings = 6;
+  const auto most =
+      std::min(kMaxPause, shortest * (1 << std::min(attempt_count, kMaxPauseDoublings)));
+  return std::chrono::milliseconds(most.count() / 2 +
+                                   static_cast<long>(random() % (most.count() / 2 + 1)));
+}
+
+// All of the command but its `done`; the usual timeout, unless it has its own.
+inline RequestPtr RequestOf(RedisCommand command, std::chrono::milliseconds usual_timeout) {
+  auto request = std::make_unique<Request>();
+  request->wire = FormatWire(command.arguments);
+  request->slot = RedisSlotOf(command.key);
+  if (command.replica_count > 0) request->barrier_key = BarrierKeyOf(command.key);
+  request->node = std::move(command.node);
+  request->replica_count = command.replica_count;
+  request->waits_for_slot = command.waits_for_slot;
+  request->is_for_master = command.is_for_master;
+  request->timeout = command.timeout.count() > 0 ? command.timeout : usual_timeout;
+  request->deadline = Clock::now() + request->timeout;
+  return request;
+}
+
+// What Redis says of a slot that has gone elsewhere.
+inline RedisReply MovedReply(std::uint16_t slot) {
+  RedisReply moved;
+  moved.kind = RedisReply::Kind::kError;
+  moved.text = Cat("MOVED ", slot);
+  return moved;
+}
+
+// Whether an error is what the command asks for, and nothing that another node, or a later attempt,
+// would answer otherwise.
+inline bool IsAnswer(const Request& request, const RedisReply& error) {
+  if (!request.waits_for_slot && error.text.starts_with("TRYAGAIN")) return true;
+  return request.is_for_master &&
+         (error.text.starts_with("ASK ") || error.text.starts_with("MOVED "));
+}
 
 // Whether one over TLS is to be made anew: it may be of certificates that nobody has any more.
 inline bool IsWornOut(const Connection& connection, const RedisOptions& options, TimePoint now) {

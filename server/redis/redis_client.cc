@@ -37,11 +37,9 @@ using std::chrono::milliseconds;
 
 // How often clocks are looked at; also the shortest pause before a retry.
 constexpr milliseconds kTick{10};
-constexpr milliseconds kMaxPause{500};
 constexpr milliseconds kTopologyPause{50};
 // A command that is sent from node to node more often waits until the map is new.
 constexpr int kMaxRedirects = 5;
-constexpr int kMaxPauseDoublings = 6;
 // As the answer to a WAIT: there was none.
 constexpr std::int64_t kNobody = -1;
 
@@ -53,13 +51,9 @@ using redis::Connection;
 using redis::Flight;
 using redis::Held;
 using redis::Node;
+using redis::PauseAfter;
 using redis::Request;
 using redis::RequestPtr;
-
-milliseconds PauseAfter(int attempt_count, std::minstd_rand& random) {
-  const auto most = std::min(kMaxPause, kTick * (1 << std::min(attempt_count, kMaxPauseDoublings)));
-  return milliseconds(most.count() / 2 + static_cast<long>(random() % (most.count() / 2 + 1)));
-}
 
 absl::Status Stopped() { return absl::CancelledError("the Redis client has stopped"); }
 
@@ -95,15 +89,8 @@ class Client final : public RedisClient, public redis::ConnectionUser {
 
   void Send(RedisCommand command, Done done) override {
     KERF_CHECK(!command.arguments.empty() && command.replica_count >= 0);
-    auto request = std::make_unique<Request>();
-    request->wire = redis::FormatWire(command.arguments);
-    request->slot = RedisSlotOf(command.key);
-    if (command.replica_count > 0) request->barrier_key = redis::BarrierKeyOf(command.key);
-    request->node = std::move(command.node);
-    request->replica_count = command.replica_count;
+    RequestPtr request = redis::RequestOf(std::move(command), options_.command_timeout);
     request->done = std::move(done);
-    request->timeout = command.timeout.count() > 0 ? command.timeout : options_.command_timeout;
-    request->deadline = Clock::now() + request->timeout;
     command_count_.fetch_add(1, std::memory_order_relaxed);
     Post(std::move(request));
   }
@@ -118,6 +105,13 @@ class Client final : public RedisClient, public redis::ConnectionUser {
       done(topology_.masters());
     };
     Post(std::move(request));
+  }
+
+  void ReadSlots(SlotsDone done) override {
+    ReadMasters([this, done = std::move(done)](const auto& masters) {
+      if (!masters.ok()) return done(masters.status());
+      done(topology_.SlotOfEach(random_));
+    });
   }
 
   void ExpectIdentity(std::vector<std::string> known) override {
@@ -240,7 +234,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
 
   void Pause(Connection& connection) {
     connection.is_connected = false;
-    connection.not_before = Clock::now() + PauseAfter(connection.failure_count++, random_);
+    connection.not_before = Clock::now() + PauseAfter(kTick, connection.failure_count++, random_);
     wants_topology_ = true;
     OnWaited(connection, kNobody);
   }
@@ -252,7 +246,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
   }
 
   void Park(RequestPtr request) {
-    request->not_before = Clock::now() + PauseAfter(request->attempt_count++, random_);
+    request->not_before = Clock::now() + PauseAfter(kTick, request->attempt_count++, random_);
     parked_.push_back(std::move(request));
   }
 
@@ -276,6 +270,9 @@ class Client final : public RedisClient, public redis::ConnectionUser {
       // What was wrong last, not first.
       if (!topology_.error().empty()) request->last_error = topology_.error();
       return Park(std::move(request));
+    }
+    if (request->is_for_master && topology_.MasterOf(request->slot) != request->node) {
+      return request->done(redis::MovedReply(request->slot));
     }
     Connection& connection = ConnectionFor(*target, *request);
     if (!Connect(connection)) {
@@ -456,7 +453,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
     using Action = RedisErrorMeaning::Action;
     RedisErrorMeaning meaning;
     if (reply.kind == RedisReply::Kind::kError) {
-      meaning = MeaningOf(reply.text, connection.address);
+      if (!redis::IsAnswer(*request, reply)) meaning = MeaningOf(reply.text, connection.address);
       request->last_error = Cat(FormatRedisAddress(connection.address), ": ", reply.text);
     }
     switch (meaning.action) {

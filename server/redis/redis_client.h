@@ -41,6 +41,17 @@ struct RedisCommand {
   int replica_count = 0;
   // In the place of RedisOptions::command_timeout, unless it is 0.
   std::chrono::milliseconds timeout{0};
+  // While its slot moves and some of its keys have gone (TRYAGAIN): else that is the answer.
+  bool waits_for_slot = true;
+  // With `node`: for as long as that is the master of the key's slot, and the slot does not move.
+  // Else the answer is MOVED or ASK, and it was carried out nowhere.
+  bool is_for_master = false;
+};
+
+// A master, and one of the slots that it has.
+struct MasterSlot {
+  RedisAddress master;
+  std::uint16_t slot = 0;
 };
 
 struct RedisOptions {
@@ -106,6 +117,9 @@ class RedisClient {
   // Send.
   virtual void ReadMasters(MastersDone done, std::chrono::milliseconds timeout) = 0;
   void ReadMasters(MastersDone done) { ReadMasters(std::move(done), std::chrono::milliseconds(0)); }
+  // The same, but those that have slots, each with one of them, drawn anew for each call.
+  using SlotsDone = std::function<void(const absl::StatusOr<std::vector<MasterSlot>>& slots)>;
+  virtual void ReadSlots(SlotsDone done) = 0;
 
   // Answers everything with Cancelled, and whatever is sent from now on, before the return. Not
   // from within a `done`.

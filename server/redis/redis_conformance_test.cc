@@ -93,6 +93,7 @@ class RepeatingClient final : public RedisClient {
     client_->ReadMasters(std::move(done), timeout);
   }
   void Close() override { client_->Close(); }
+  void ReadSlots(SlotsDone done) override { client_->ReadSlots(std::move(done)); }
   void ExpectIdentity(std::vector<std::string> known) override {
     client_->ExpectIdentity(std::move(known));
   }

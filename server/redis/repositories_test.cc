@@ -63,6 +63,7 @@ class MadeUpRedis final : public RedisClient {
   void ReadMasters(MastersDone done, std::chrono::milliseconds) override {
     done(absl::UnavailableError(""));
   }
+  void ReadSlots(SlotsDone done) override { done(absl::UnavailableError("")); }
   void Close() override {}
   void ExpectIdentity(std::vector<std::string>) override {}
   RedisCounters counters() const override { return {}; }

@@ -16,8 +16,10 @@ struct ScriptCall {
   std::vector<std::string> arguments;
 };
 
-// One run of `script` for each call; the answers in the order of the calls.
+// One run of `script` for each call; the answers in the order of the calls. Of `waits_for_slots`:
+// RedisCommand::waits_for_slot.
 Task<RedisReplies> RunScript(RedisClient& client, std::string_view script,
-                             std::vector<ScriptCall> calls, int replica_count);
+                             std::vector<ScriptCall> calls, int replica_count,
+                             bool waits_for_slots = true);
 
 }  // namespace kerf

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
+#include <vector>
 
 namespace kerf {
 namespace {
@@ -18,6 +20,21 @@ constexpr std::array<std::uint16_t, 256> MakeTable() {
     table[byte] = static_cast<std::uint16_t>(crc);
   }
   return table;
+}
+
+// Of each slot the least number that lies in it; some 180,000 are tried.
+std::vector<std::uint32_t> NumbersOfSlots() {
+  std::vector<std::uint32_t> numbers(kRedisSlotCount);
+  std::vector<bool> is_found(kRedisSlotCount);
+  std::size_t found_count = 0;
+  for (std::uint32_t number = 0; found_count < kRedisSlotCount; ++number) {
+    const std::uint16_t slot = RedisSlotOf(std::to_string(number));
+    if (is_found[slot]) continue;
+    is_found[slot] = true;
+    numbers[slot] = number;
+    ++found_count;
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -38,6 +55,11 @@ std::uint16_t RedisSlotOf(std::string_view key) {
     crc = ((crc << 8) & 0xFFFF) ^ kTable[(crc >> 8 ^ byte) & 0xFF];
   }
   return static_cast<std::uint16_t>(crc % kRedisSlotCount);
+}
+
+std::uint32_t RedisNumberIn(std::uint16_t slot) {
+  static const auto* const kNumbers = new std::vector<std::uint32_t>(NumbersOfSlots());
+  return (*kNumbers)[slot % kRedisSlotCount];
 }
 
 }  // namespace kerf

@@ -16,4 +16,7 @@ std::string_view RedisHashedPartOf(std::string_view key);
 // CRC-16/XMODEM of that.
 std::uint16_t RedisSlotOf(std::string_view key);
 
+// A number that, between braces, puts a key into that slot.
+std::uint32_t RedisNumberIn(std::uint16_t slot);
+
 }  // namespace kerf

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+
 namespace kerf {
 namespace {
 
@@ -15,6 +18,13 @@ TEST(RedisSlot, IsThatOfTheSpecification) {
   EXPECT_EQ(RedisSlotOf("foo{bar}{zap}"), RedisSlotOf("bar"));
   EXPECT_EQ(RedisSlotOf("foo{bar"), RedisSlotOf("foo{bar"));
   EXPECT_EQ(RedisSlotOf(""), 0);
+}
+
+TEST(RedisSlot, EachHasANumberInIt) {
+  for (int slot = 0; slot < kRedisSlotCount; ++slot) {
+    const std::uint32_t number = RedisNumberIn(static_cast<std::uint16_t>(slot));
+    ASSERT_EQ(RedisSlotOf("kerf.wait:{" + std::to_string(number) + "}"), slot);
+  }
 }
 
 }  // namespace

@@ -21,6 +21,21 @@ std::optional<RedisAddress> Topology::MasterOf(std::uint16_t slot) const {
   return masters_[master];
 }
 
+std::vector<MasterSlot> Topology::SlotOfEach(std::minstd_rand& random) const {
+  if (is_single_) return {{masters_.front(), 0}};
+  std::vector<std::vector<std::uint16_t>> slots_of(masters_.size());
+  for (std::size_t slot = 0; slot < master_of_slot_.size(); ++slot) {
+    const std::size_t master = master_of_slot_[slot];
+    if (master < masters_.size()) slots_of[master].push_back(static_cast<std::uint16_t>(slot));
+  }
+  std::vector<MasterSlot> slots;
+  for (std::size_t master = 0; master < masters_.size(); ++master) {
+    const std::vector<std::uint16_t>& own = slots_of[master];
+    if (!own.empty()) slots.push_back({masters_[master], own[random() % own.size()]});
+  }
+  return slots;
+}
+
 void Topology::Learn(std::uint16_t slot, const RedisAddress& master) {
   auto found = std::find(masters_.begin(), masters_.end(), master);
   if (found == masters_.end()) found = masters_.insert(masters_.end(), master);

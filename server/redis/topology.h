@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ class Topology {
   // None while no map is there, or the map has none for the slot.
   std::optional<RedisAddress> MasterOf(std::uint16_t slot) const;
   const std::vector<RedisAddress>& masters() const { return masters_; }
+  // Of each master that has slots any one; of a single Redis any.
+  std::vector<MasterSlot> SlotOfEach(std::minstd_rand& random) const;
   // As a redirect says.
   void Learn(std::uint16_t slot, const RedisAddress& master);
 

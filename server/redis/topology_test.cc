@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
 #include <set>
+#include <vector>
 
 namespace kerf::redis {
 namespace {
@@ -80,6 +83,44 @@ RedisReply Array(std::vector<RedisReply> elements) {
 RedisReply MapOf(const std::string& master_id, const std::string& replica_id) {
   return Array({Array({Integer(0), Integer(16'383), Array({Text("m"), Integer(1), Text(master_id)}),
                        Array({Text("r"), Integer(1), Text(replica_id)})})});
+}
+
+TEST(TopologyTest, OfEachMasterThereIsASlot) {
+  Topology topology(kSeeds);
+  std::minstd_rand random(7);
+  EXPECT_TRUE(topology.SlotOfEach(random).empty());
+  const auto range = [](int first, int last, const std::string& host) {
+    return Array({Integer(first), Integer(last), Array({Text(host), Integer(1), Text(host)})});
+  };
+  ASSERT_TRUE(topology.Answered(Array({range(0, 99, "m"), range(100, 100, "n"),
+                                       range(101, 16'000, "m"), range(16'100, 16'383, "o")}),
+                                topology.Ask()));
+  std::set<RedisAddress> masters;
+  std::set<std::uint16_t> drawn;
+  for (int times = 0; times < 10; ++times) {
+    const std::vector<MasterSlot> slots = topology.SlotOfEach(random);
+    EXPECT_EQ(slots.size(), 3u);
+    for (const MasterSlot& of : slots) {
+      EXPECT_EQ(of.master, topology.MasterOf(of.slot));
+      masters.insert(of.master);
+      drawn.insert(of.slot);
+    }
+  }
+  EXPECT_EQ(masters, (std::set<RedisAddress>{{"m", 1}, {"n", 1}, {"o", 1}}));
+  // One that moves is not drawn each time.
+  EXPECT_GT(drawn.size(), 6u);
+  // One whose slots have all gone to others has none.
+  topology.Learn(100, {"o", 1});
+  EXPECT_EQ(topology.SlotOfEach(random).size(), 2u);
+}
+
+TEST(TopologyTest, OfASingleRedisAnySlotIsTheRight) {
+  Topology topology(kSeeds);
+  const RedisReply single = Error("ERR This instance has cluster support disabled");
+  ASSERT_TRUE(topology.Answered(single, topology.Ask()));
+  std::minstd_rand random(7);
+  ASSERT_EQ(topology.SlotOfEach(random).size(), 1u);
+  EXPECT_EQ(topology.SlotOfEach(random).front().master, topology.masters().front());
 }
 
 TEST(TopologyTest, AStrangersAnswerChangesNothing) {

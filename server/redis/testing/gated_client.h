@@ -37,6 +37,7 @@ class GatedClient final : public RedisClient {
   void ReadMasters(MastersDone done, std::chrono::milliseconds timeout) override {
     client_->ReadMasters(std::move(done), timeout);
   }
+  void ReadSlots(SlotsDone done) override { client_->ReadSlots(std::move(done)); }
   void Close() override {
     LetThrough(static_cast<std::size_t>(-1));
     client_->Close();
