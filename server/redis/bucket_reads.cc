@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "server/index/codec.h"
 #include "server/redis/answers.h"
+#include "server/redis/head_answers.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 
@@ -49,12 +50,31 @@ RedisCommand ReadOf(const RedisRepository& repository, std::span<const Digest> d
   return command;
 }
 
-absl::Status SetEpoch(BucketContent& content, const std::string& value) {
-  KERF_ASSIGN_OR_RETURN(const index_codec::EpochValue epoch, index_codec::ParseEpoch(value));
-  content.epoch_value = value;
-  content.epoch = epoch.epoch;
-  content.removed_count = epoch.removed_count;
-  return absl::OkStatus();
+RedisCommand HeadReadOf(const RedisRepository& repository, std::uint32_t base) {
+  RedisCommand command;
+  command.key = HeadKey(repository.tag, base);
+  command.arguments = {"HGET", command.key, std::string(kEpochField)};
+  return command;
+}
+
+absl::StatusOr<BucketHead> HeadIn(absl::StatusOr<RedisReply>& reply) {
+  if (!reply.ok() ||
+      (reply->kind != RedisReply::Kind::kNil && reply->kind != RedisReply::Kind::kText)) {
+    return NotUnderstood("reading a head", reply);
+  }
+  return ParseHead(std::move(reply->text));
+}
+
+// Whose heads are read with the groups, which are in the order of their base buckets.
+std::vector<std::uint32_t> BasesOf(const RedisRepository& repository,
+                                   std::span<const BucketGroup> groups, HeadReads heads) {
+  std::vector<std::uint32_t> bases;
+  if (heads != HeadReads::kAllAnyway && !repository.has_heads.load()) return bases;
+  for (const BucketGroup& group : groups) {
+    if (heads == HeadReads::kOne && !bases.empty()) break;
+    if (bases.empty() || bases.back() != group.base) bases.push_back(group.base);
+  }
+  return bases;
 }
 
 absl::Status Fill(BucketGroup& group, absl::StatusOr<RedisReply>& reply) {
@@ -91,7 +111,11 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> Place(RedisClient& client,
   std::size_t number = 0;
   for (const auto& [base, at] : by_base) {
     const auto& reply = replies[number++];
-    if (!IsArrayOf(reply, at.size())) co_return NotUnderstood("finding buckets", reply);
+    if (!IsArrayOf(reply, at.size() + kHeadElements)) {
+      co_return NotUnderstood("finding buckets", reply);
+    }
+    const auto head = HeadSaid(*reply);
+    if (!head.ok()) co_return head.status();
     for (std::size_t index = 0; index < at.size(); ++index) {
       const std::int64_t bits = reply->elements[index].integer;
       const bool is_there = bits >= 0;
@@ -105,7 +129,9 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> Place(RedisClient& client,
       group.base = base;
       group.path = std::move(path);
       group.at.push_back(at[index]);
-      if (!is_there) group.content.values.emplace_back();
+      if (is_there) continue;
+      group.content.values.emplace_back();
+      group.content.head = head->head;
     }
   }
   std::vector<BucketGroup> groups;
@@ -119,7 +145,8 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> Place(RedisClient& client,
 Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
                                                            RedisRepository& repository,
                                                            std::span<const Digest> digests,
-                                                           std::vector<std::size_t> wanted) {
+                                                           std::vector<std::size_t> wanted,
+                                                           HeadReads heads) {
   std::vector<BucketGroup> found;
   std::vector<std::size_t> lost;
   std::vector<BucketGroup> groups = GroupsOf(repository, digests, std::move(wanted), lost);
@@ -130,12 +157,23 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
     std::vector<RedisCommand> commands;
     commands.reserve(groups.size());
     for (const BucketGroup& group : groups) commands.push_back(ReadOf(repository, digests, group));
+    const std::vector<std::uint32_t> bases = BasesOf(repository, groups, heads);
+    for (const std::uint32_t base : bases) commands.push_back(HeadReadOf(repository, base));
     SendAll send(client, std::move(commands));
     RedisReplies replies = co_await send;
+    std::map<std::uint32_t, BucketHead> heads_read;
+    for (std::size_t number = 0; number < bases.size(); ++number) {
+      auto head = HeadIn(replies[groups.size() + number]);
+      if (!head.ok()) co_return head.status();
+      heads_read[bases[number]] = *std::move(head);
+    }
     for (std::size_t index = 0; index < groups.size(); ++index) {
       BucketGroup& group = groups[index];
       absl::Status status = Fill(group, replies[index]);
       if (!status.ok()) co_return status;
+      if (group.content.follows) repository.has_heads.store(true);
+      const auto head = heads_read.find(group.base);
+      if (head != heads_read.end()) group.content.head = head->second;
       if (group.content.epoch_value.has_value()) {
         repository.paths.Learn(group.base, group.path);
         found.push_back(std::move(group));
@@ -153,6 +191,38 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
     }
   }
   co_return found;
+}
+
+Task<absl::StatusOr<std::vector<BucketHead>>> ReadHeads(RedisClient& client,
+                                                        const RedisRepository& repository,
+                                                        std::vector<std::uint32_t> bases) {
+  std::vector<RedisCommand> commands;
+  commands.reserve(bases.size());
+  for (const std::uint32_t base : bases) commands.push_back(HeadReadOf(repository, base));
+  SendAll send(client, std::move(commands));
+  RedisReplies replies = co_await send;
+  std::vector<BucketHead> heads;
+  heads.reserve(replies.size());
+  for (auto& reply : replies) {
+    auto head = HeadIn(reply);
+    if (!head.ok()) co_return head.status();
+    heads.push_back(*std::move(head));
+  }
+  co_return heads;
+}
+
+ScriptCall ChangeOf(const RedisRepository& repository, std::uint32_t base, std::string_view path,
+                    const BucketContent& content, std::span<const FieldChange> changes) {
+  ScriptCall call;
+  call.keys = KeysToChange(repository.tag, base, path,
+                           !content.is_there() || content.follows || content.has_head());
+  const auto [epoch, wanted_epoch] = EpochChange(content, changes);
+  const auto [head, wanted_head] = HeadChange(content);
+  call.arguments = {epoch, wanted_epoch, head, wanted_head};
+  for (const FieldChange& change : changes) {
+    call.arguments.insert(call.arguments.end(), {change.field, change.expected, change.wanted});
+  }
+  return call;
 }
 
 Task<RedisReplies> ReadWhole(RedisClient& client, const RedisRepository& repository,

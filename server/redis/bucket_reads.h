@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "server/redis/buckets.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/repositories.h"
+#include "server/redis/script.h"
 #include "server/redis/send_all.h"
 #include "server/redis/walk.h"
 
@@ -31,6 +33,16 @@ struct BucketGroup {
   BucketContent content;
 };
 
+// Which heads are read beside the buckets, of a repository whose buckets follow heads.
+enum class HeadReads {
+  // Of one of them: it says which epoch was told last.
+  kOne,
+  // Of each base bucket.
+  kAll,
+  // The same, also of a repository that is not known to have any.
+  kAllAnyway,
+};
+
 // All of a bucket, but of its entries those behind some digest.
 struct WholeBucket {
   BucketContent content;
@@ -38,12 +50,23 @@ struct WholeBucket {
   std::vector<std::string> fields;
 };
 
-// The buckets of digests[wanted[i]]. One that is missing altogether is given as an empty one.
-// Client, repository and digests outlive it; so for what is below.
+// The buckets of digests[wanted[i]]. One that is missing altogether is given as an empty one, with
+// the head of its base bucket, both as they were at one moment. Client, repository and digests
+// outlive it; so for what is below.
 Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
                                                            RedisRepository& repository,
                                                            std::span<const Digest> digests,
-                                                           std::vector<std::size_t> wanted);
+                                                           std::vector<std::size_t> wanted,
+                                                           HeadReads heads);
+
+// The heads of base buckets `bases`, in the same order. DataLoss where one cannot be understood.
+Task<absl::StatusOr<std::vector<BucketHead>>> ReadHeads(RedisClient& client,
+                                                        const RedisRepository& repository,
+                                                        std::vector<std::uint32_t> bases);
+
+// A call of the script of a change (kChange): of one bucket, its `e` counted on, and of its head.
+ScriptCall ChangeOf(const RedisRepository& repository, std::uint32_t base, std::string_view path,
+                    const BucketContent& content, std::span<const FieldChange> changes);
 
 // All that these buckets hold, each at one moment; one that has been split since it was found is
 // empty.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 
 #include "base/check.h"
@@ -78,6 +79,10 @@ std::string LongestPathKey(std::string_view tag, std::uint32_t base) {
   return Cat("p:{", tag, ":", base, "}");
 }
 
+std::string HeadKey(std::string_view tag, std::uint32_t base) {
+  return Cat("m:{", tag, ":", base, "}");
+}
+
 std::uint32_t BaseOf(const Digest& digest, int base_bits) {
   std::uint32_t base = 0;
   for (int bit = 0; bit < base_bits; ++bit) base = base << 1 | (BitOf(digest, bit) ? 1u : 0u);
@@ -127,11 +132,76 @@ int FirstPathBits(std::uint64_t entry_count, int base_bits) {
   return bits;
 }
 
+absl::StatusOr<BucketHead> ParseHead(std::string value) {
+  BucketHead head;
+  if (value.empty()) return head;
+  KERF_ASSIGN_OR_RETURN(const index_codec::EpochValue epoch, index_codec::ParseEpoch(value));
+  head.value = std::move(value);
+  head.epoch = epoch.epoch;
+  head.lost_count = epoch.removed_count;
+  return head;
+}
+
+std::string EncodeHead(std::uint64_t epoch) { return index_codec::EncodeEpoch({epoch, 0}); }
+
+absl::Status SetEpoch(BucketContent& content, const std::string& value) {
+  content.follows = index_codec::IsFollowing(value);
+  KERF_ASSIGN_OR_RETURN(
+      const index_codec::EpochValue epoch,
+      content.follows ? index_codec::ParseFollowing(value) : index_codec::ParseEpoch(value));
+  content.epoch_value = value;
+  content.epoch = epoch.epoch;
+  content.removed_count = epoch.removed_count;
+  return absl::OkStatus();
+}
+
+std::uint64_t FenceOf(const BucketContent& content) {
+  if (!content.is_there()) {
+    return content.has_head() ? content.head->epoch : content.epoch_without;
+  }
+  if (content.has_head()) return std::max(content.epoch, content.head->epoch);
+  // One whose head is lost.
+  return content.follows ? std::max(content.epoch, content.epoch_without) : content.epoch;
+}
+
+std::uint64_t BelievedEpochOf(const BucketContent& content) {
+  // One of the older form below a head has come back alone.
+  if (!content.follows || !content.has_head()) return content.epoch;
+  return std::max(content.epoch, content.head->epoch);
+}
+
+std::uint64_t EpochToAnswer(const BucketContent& content) {
+  if (!content.is_there()) return content.has_head() ? 0 : content.epoch_without;
+  if (content.follows) {
+    return content.has_head() ? content.head->epoch_to_answer() : content.epoch_without;
+  }
+  return content.has_head() ? std::min(content.epoch, content.head->epoch_to_answer())
+                            : content.epoch;
+}
+
+std::uint64_t RemovedSince(const BucketContent& content) {
+  const bool is_behind =
+      content.follows && content.has_head() && content.epoch < content.head->epoch;
+  return is_behind ? 0 : content.removed_count;
+}
+
+absl::StatusOr<bool> IsInDoubt(const BucketContent& content, std::uint64_t session_epoch) {
+  if (!content.is_there() || !content.follows || session_epoch <= content.epoch) return false;
+  if (session_epoch - content.epoch > index_rules::kMaxEpochStep) return true;
+  for (const std::string& value : content.values) {
+    if (value.empty()) continue;
+    KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue entry, index_codec::ParseEntry(value));
+    if (entry.epoch < session_epoch) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
                                       std::uint64_t session_epoch) {
-  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, content.epoch));
+  const std::uint64_t fence = FenceOf(content);
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, fence));
   LookupResult result;
-  result.repository_epoch = index_rules::EpochToTell(content.epoch);
+  result.repository_epoch = index_rules::EpochToTell(fence);
   if (content.values[index].empty()) return result;
   KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue value,
                         index_codec::ParseEntry(content.values[index]));
@@ -146,7 +216,7 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& re
                                                           std::uint64_t session_epoch,
                                                           std::span<const IndexEntry> entries,
                                                           bool replace) {
-  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, content.epoch));
+  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, FenceOf(content)));
   Fields fields = FieldsOf(content, entries);
   for (const IndexEntry& entry : entries) {
     Field& field = fields.at(entry.digest);
@@ -157,7 +227,7 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& re
       held_epoch = held.epoch;
     }
     const std::optional<std::uint64_t> epoch =
-        index_rules::EpochToWrite(held_epoch, content.epoch, session_epoch, replace);
+        index_rules::EpochToWrite(held_epoch, BelievedEpochOf(content), session_epoch, replace);
     if (!epoch.has_value()) continue;
     field.wanted = index_codec::EncodeEntry({*epoch, entry.length_bytes, entry.locator});
   }
@@ -182,7 +252,7 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketConte
                                                                std::span<const std::string> fields,
                                                                std::uint64_t epoch) {
   KERF_CHECK(content.values.size() == fields.size());
-  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, content.epoch));
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, FenceOf(content)));
   std::vector<FieldChange> changes;
   for (std::size_t index = 0; index < fields.size(); ++index) {
     KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue held,
@@ -214,11 +284,38 @@ std::uint64_t RemovedBy(std::span<const FieldChange> changes) {
       [](const FieldChange& change) { return change.is_change() && change.wanted.empty(); }));
 }
 
+bool AreAnyChanges(std::span<const FieldChange> changes) {
+  return std::any_of(changes.begin(), changes.end(), std::mem_fn(&FieldChange::is_change));
+}
+
+std::string EpochToRejoin(const BucketContent& content, std::span<const FieldChange> changes) {
+  // One that is behind may lack what was removed since: that is one removal more.
+  const std::uint64_t unknown_count = content.epoch < FenceOf(content) ? 1 : 0;
+  return index_codec::EncodeFollowing(
+      {FenceOf(content), content.removed_count + RemovedBy(changes) + unknown_count});
+}
+
 std::pair<std::string, std::string> EpochChange(const BucketContent& content,
                                                 std::span<const FieldChange> changes) {
-  const std::uint64_t removed_count = content.removed_count + RemovedBy(changes);
-  return {content.epoch_value.value_or(""),
-          index_codec::EncodeEpoch({content.epoch, removed_count})};
+  const std::string before = content.epoch_value.value_or("");
+  const std::uint64_t removed_count = RemovedSince(content) + RemovedBy(changes);
+  if (!content.is_there() && !content.has_head() && !content.makes_head) {
+    return {before, index_codec::EncodeEpoch({content.epoch_without, 0})};
+  }
+  const bool is_alone = content.is_there() && !content.has_head();
+  if (content.is_there() && (!content.follows || (is_alone && AreAnyChanges(changes)))) {
+    return {before, index_codec::EncodeEpoch({content.epoch, removed_count})};
+  }
+  const std::uint64_t epoch = is_alone ? content.epoch : FenceOf(content);
+  return {before, index_codec::EncodeFollowing({epoch, removed_count})};
+}
+
+std::pair<std::string, std::string> HeadChange(const BucketContent& content) {
+  if (content.makes_head) return {"", EncodeHead(content.epoch_without)};
+  if (!content.has_head()) return {"", ""};
+  const BucketHead& head = *content.head;
+  if (content.is_there()) return {head.value, head.value};
+  return {head.value, index_codec::EncodeEpoch({head.epoch, head.lost_count + 1})};
 }
 
 }  // namespace kerf

@@ -25,6 +25,7 @@ namespace {
 
 constexpr char kBase[] = "k:{t:0}";
 constexpr char kLongest[] = "p:{t:0}";
+constexpr char kHead[] = "m:{t:0}";
 
 class FindScriptTest : public testing::Test {
  protected:
@@ -43,14 +44,16 @@ class FindScriptTest : public testing::Test {
     for (const std::string& path : paths) Ask({"HSET", kBase + path, "e", "1"});
   }
   std::vector<std::int64_t> Find(const std::vector<std::string>& paths) {
-    std::vector<std::string> command = {"EVAL", std::string(redis_scripts::kFind), "2", kBase,
-                                        kLongest};
+    std::vector<std::string> command = {
+        "EVAL", std::string(redis_scripts::kFind), "3", kBase, kLongest, kHead};
     command.insert(command.end(), paths.begin(), paths.end());
     const RedisReply reply = Ask(std::move(command));
-    EXPECT_EQ(reply.elements.size(), paths.size()) << reply.text;
+    // Behind them what a head says.
+    EXPECT_EQ(reply.elements.size(), paths.size() + 3) << reply.text;
     std::vector<std::int64_t> found;
-    found.reserve(reply.elements.size());
-    for (const RedisReply& element : reply.elements) found.push_back(element.integer);
+    for (std::size_t at = 0; at < paths.size() && at < reply.elements.size(); ++at) {
+      found.push_back(reply.elements[at].integer);
+    }
     return found;
   }
   static std::string DrawPath(Random& random, std::size_t length) {
@@ -127,8 +130,8 @@ TEST_F(FindScriptTest, BesideDeepBucketsALostOneIsMadeAllTheSame) {
   }
   // One may be made there, by the script that makes it.
   const std::string made = asked[0].substr(0, static_cast<std::size_t>(-1 - found[0]));
-  const RedisReply changed = Ask({"EVAL", std::string(redis_scripts::kChange), "2", kBase + made,
-                                  kLongest, "", "epoch", "field", "", "value"});
+  const RedisReply changed = Ask({"EVAL", std::string(redis_scripts::kChange), "3", kBase + made,
+                                  kLongest, kHead, "", "epoch", "", "", "field", "", "value"});
   ASSERT_EQ(changed.elements.size(), 2u) << changed.text;
   EXPECT_EQ(changed.elements[0].integer, 1);
   EXPECT_EQ(Find({asked[0]})[0], static_cast<std::int64_t>(made.size()));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -14,8 +13,11 @@
 #include "server/index/rules.h"
 #include "server/logging/logging.h"
 #include "server/redis/answers.h"
+#include "server/redis/believe.h"
 #include "server/redis/bucket_reads.h"
 #include "server/redis/buckets.h"
+#include "server/redis/forget_older.h"
+#include "server/redis/heads.h"
 #include "server/redis/master_checks.h"
 #include "server/redis/raise.h"
 #include "server/redis/repositories.h"
@@ -27,8 +29,6 @@
 
 namespace kerf {
 namespace {
-
-constexpr std::uint64_t kNoEpoch = std::numeric_limits<std::uint64_t>::max();
 
 // 0 to `count` - 1.
 std::vector<std::size_t> AllOf(std::size_t count) {
@@ -78,23 +78,29 @@ class Leaf final : public RedisIndex {
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
     if (*repository == nullptr) co_return index_rules::CheckNotAhead(session_epoch, 0);
-    auto groups = co_await ReadBuckets(*client_, **repository, digests, AllOf(digests.size()));
+    auto groups = co_await ReadToBelieve(*client_, **repository, digests, session_epoch);
     if (!groups.ok()) co_return groups.status();
     // What is missing holds nothing; a session that is far ahead is compared with what it would
     // get.
-    if (session_epoch > index_rules::kMaxEpochStep && AreAnyMissing(*groups)) {
+    if (session_epoch > index_rules::kMaxEpochStep && AreAnyWithoutEpoch(*groups)) {
       auto state = co_await repositories_.Read(**repository, 0);
       if (!state.ok()) co_return state.status();
       for (BucketGroup& group : *groups) {
-        if (IsMissing(group)) group.content.epoch = state->EpochToMake(group.base);
+        group.content.epoch_without = state->EpochToMake(group.base);
       }
     }
+    std::uint64_t highest_epoch = 0;
     for (const BucketGroup& group : *groups) {
       for (std::size_t index = 0; index < group.at.size(); ++index) {
         absl::StatusOr<LookupResult> result = LookupIn(group.content, index, session_epoch);
         if (!result.ok()) co_return result.status();
+        highest_epoch = std::max(highest_epoch, result->repository_epoch);
         results[group.at[index]] = *std::move(result);
       }
+    }
+    // Buckets that nobody has touched since know an earlier one.
+    if ((*repository)->has_heads.load()) {
+      for (LookupResult& result : results) result.repository_epoch = highest_epoch;
     }
     co_return absl::OkStatus();
   }
@@ -131,7 +137,7 @@ class Leaf final : public RedisIndex {
     if (entries.empty()) {
       auto state = co_await repositories_.Read(known, 0);
       if (!state.ok()) co_return state.status();
-      auto totals = co_await WalkAll(*client_, known, *state, 0);
+      auto totals = co_await TotalsNow(*client_, known, *state, 0);
       if (!totals.ok()) co_return totals.status();
       result.epoch = totals->lowest_epoch;
       result.removed_count += totals->removed_count;
@@ -159,12 +165,13 @@ class Leaf final : public RedisIndex {
     WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
     std::size_t seen_count = 0;
     while (seen_count < limit && steps.Next()) {
-      auto seen = co_await ForgetOlderIn(known, *state, steps, after, epoch, result.forgotten);
+      auto seen = co_await ForgetOlderIn(*client_, known, *state, steps, after, epoch,
+                                         options_.replica_count, result.forgotten);
       if (!seen.ok()) co_return seen.status();
       seen_count += *seen;
     }
     // What spoke for buckets that are not there is with the replicas, too, or another epoch is.
-    if (options_.replica_count > 0 && state->layout == RedisLayout::kLazy) {
+    if (options_.replica_count > 0 && state->makes_when_needed()) {
       const auto now = co_await repositories_.Read(known, options_.replica_count);
       if (!now.ok()) co_return now.status();
       result.forgotten.epoch = std::min(result.forgotten.epoch, now->epoch);
@@ -215,7 +222,7 @@ class Leaf final : public RedisIndex {
     if (*repository == nullptr) co_return stats;
     auto state = co_await repositories_.Read(**repository, 0);
     if (!state.ok()) co_return state.status();
-    auto totals = co_await WalkAll(*client_, **repository, *state, 0);
+    auto totals = co_await TotalsNow(*client_, **repository, *state, 0);
     if (!totals.ok()) co_return totals.status();
     stats.entry_count = totals->entry_count;
     stats.epoch = totals->lowest_epoch;
@@ -294,16 +301,22 @@ class Leaf final : public RedisIndex {
 
   // Where nothing is to be changed, the replicas may still lack what was read: another call has
   // written it, or an earlier attempt of this one, whose WAIT failed. The script looks once more
-  // and the WAIT behind it covers that. What speaks for a bucket that is not there was read with
-  // the replicas (RepositoryState).
+  // and the WAIT behind it covers that. Where a bucket follows a head nobody else has seen both at
+  // one moment. What speaks for a bucket that is not there was read with the replicas
+  // (RepositoryState).
   bool IsToBeWritten(const BucketContent& content, std::span<const FieldChange> changes) const {
-    return std::any_of(changes.begin(), changes.end(), std::mem_fn(&FieldChange::is_change)) ||
-           (options_.replica_count > 0 && content.epoch_value.has_value());
+    return AreAnyChanges(changes) ||
+           (content.is_there() && (options_.replica_count > 0 || content.follows));
   }
 
-  static bool IsMissing(const BucketGroup& group) { return !group.content.epoch_value.has_value(); }
-  static bool AreAnyMissing(std::span<const BucketGroup> groups) {
-    return std::any_of(groups.begin(), groups.end(), IsMissing);
+  static bool IsMissing(const BucketGroup& group) { return !group.content.is_there(); }
+  // Neither it nor a head says an epoch, or the head that it should follow is missing: `m:{R}`
+  // does. One of which no head was read, though it should follow one, is to be read again.
+  static bool IsWithoutEpoch(const BucketGroup& group) {
+    return !group.content.has_head() && (IsMissing(group) || group.content.follows);
+  }
+  static bool AreAnyWithoutEpoch(std::span<const BucketGroup> groups) {
+    return std::any_of(groups.begin(), groups.end(), IsWithoutEpoch);
   }
 
   // What one round of Change is about to write: a call of the script for each bucket.
@@ -337,9 +350,11 @@ class Leaf final : public RedisIndex {
       if (round == kMaxConflicts) {
         co_return absl::UnavailableError("too many write to the same entries in Redis at once");
       }
-      auto groups = co_await ReadBuckets(*client_, repository, digests, left);
+      // A script that was refused may have found a head that nobody expects.
+      auto groups = co_await ReadBuckets(*client_, repository, digests, left,
+                                         round == 0 ? HeadReads::kAll : HeadReads::kAllAnyway);
       if (!groups.ok()) co_return groups.status();
-      if (!state.has_value() && AreAnyMissing(*groups)) {
+      if (!state.has_value() && AreAnyWithoutEpoch(*groups)) {
         auto read = co_await StateFor(repository, /*writes=*/forgotten == nullptr);
         if (!read.ok()) co_return read.status();
         state = *std::move(read);
@@ -386,26 +401,30 @@ class Leaf final : public RedisIndex {
   }
 
   // Plans for all buckets; those of which nothing is to be written count as looked at. `state` is
-  // there if any of them is missing.
+  // there if any of them is without an epoch.
   absl::StatusOr<Writes> PlanWrites(RedisRepository& repository, std::vector<BucketGroup>& groups,
                                     const std::optional<RepositoryState>& state, const Plan& plan,
                                     ForgetResult* forgotten) const {
     Writes writes;
     for (BucketGroup& group : groups) {
+      BucketContent& content = group.content;
+      const bool is_base = IsMissing(group) && !content.has_head() && group.path.empty();
       // One that is missing below others is lost: nobody knows what it knew.
-      const bool is_base = IsMissing(group) && group.path.empty();
-      if (is_base) {
-        group.content.epoch =
+      if (IsWithoutEpoch(group) && (is_base || content.is_there())) {
+        content.epoch_without =
             forgotten == nullptr ? state->EpochToMake(group.base) : state->EpochWithout(group.base);
       }
+      content.makes_head = is_base && state->layout == RedisLayout::kHeads;
       KERF_ASSIGN_OR_RETURN(const std::vector<FieldChange> changes, plan(group));
-      if (!IsToBeWritten(group.content, changes)) {
-        Count(group.content, 0, forgotten);
+      if (!IsToBeWritten(content, changes)) {
+        Count(content, 0, forgotten);
         continue;
       }
       if (is_base && !state->MayBeMade(group.base)) writes.bases_to_begin.push_back(group.base);
-      if (IsMissing(group) && state->layout == RedisLayout::kWhole) ++repository.writes_wanted;
-      writes.calls.push_back(CallOf(repository, group.base, group.path, group.content, changes));
+      if (IsMissing(group) && state.has_value() && state->layout == RedisLayout::kWhole) {
+        ++repository.writes_wanted;
+      }
+      writes.calls.push_back(ChangeOf(repository, group.base, group.path, content, changes));
       writes.groups.push_back(&group);
       writes.removed.push_back(RemovedBy(changes));
     }
@@ -416,21 +435,8 @@ class Leaf final : public RedisIndex {
   static void Count(const BucketContent& content, std::uint64_t count, ForgetResult* forgotten) {
     if (forgotten == nullptr) return;
     forgotten->forgotten_count += count;
-    forgotten->removed_count += content.removed_count + count;
-    forgotten->epoch = std::min(forgotten->epoch, content.epoch);
-  }
-
-  static ScriptCall CallOf(const RedisRepository& repository, std::uint32_t base,
-                           std::string_view path, const BucketContent& content,
-                           const std::vector<FieldChange>& changes) {
-    ScriptCall call;
-    call.keys = KeysOf(repository.tag, base, path);
-    const auto [epoch, wanted_epoch] = EpochChange(content, changes);
-    call.arguments = {epoch, wanted_epoch};
-    for (const FieldChange& change : changes) {
-      call.arguments.insert(call.arguments.end(), {change.field, change.expected, change.wanted});
-    }
-    return call;
+    forgotten->removed_count += RemovedSince(content) + count;
+    forgotten->epoch = std::min(forgotten->epoch, EpochToAnswer(content));
   }
 
   // Nobody waits for it; if it fails, the next commit tries again. A bucket of the shortest path is
@@ -440,7 +446,8 @@ class Leaf final : public RedisIndex {
     const std::vector<std::string> children =
         PathsBelow(path, path.empty() ? std::max(1, first_path_bits_) : 1);
     // The children too: while the slot moves, Redis then refuses the script, not its second half.
-    std::vector<std::string> keys = KeysOf(repository->tag, base, path);
+    std::vector<std::string> keys = {BucketKey(repository->tag, base, path),
+                                     LongestPathKey(repository->tag, base)};
     for (const std::string& child : children) {
       keys.push_back(BucketKey(repository->tag, base, child));
     }
@@ -461,85 +468,6 @@ class Leaf final : public RedisIndex {
     // Somebody else was faster.
     if (replies[0]->integer != 1) co_return;
     for (const std::string& child : children) repository->paths.Learn(base, child);
-  }
-
-  // Whether the step's buckets are these, with as many removed from them as each says, on the
-  // replicas too: what is missing may have been removed by another call whose WAIT failed.
-  Task<absl::StatusOr<bool>> AreWithReplicas(RedisRepository& repository,
-                                             const RepositoryState& state, const WalkSteps& steps,
-                                             std::span<const WalkedBucket> expected) {
-    if (options_.replica_count == 0) co_return true;
-    auto walked = co_await WalkBuckets(*client_, repository, state, steps.begin(), steps.end(),
-                                       options_.replica_count);
-    if (!walked.ok()) co_return walked.status();
-    std::erase_if(*walked, IsNotBegun);
-    co_return std::equal(walked->begin(), walked->end(), expected.begin(), expected.end(),
-                         [](const WalkedBucket& now, const WalkedBucket& then) {
-                           return now.base == then.base && now.path == then.path &&
-                                  now.epoch_value == then.epoch_value;
-                         });
-  }
-
-  static bool IsNotBegun(const WalkedBucket& bucket) { return !bucket.is_begun; }
-
-  // In the base buckets of the step. How many entries were looked at.
-  Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository,
-                                                  const RepositoryState& state, WalkSteps& steps,
-                                                  const std::optional<Digest>& after,
-                                                  std::uint64_t epoch, ForgetResult& forgotten) {
-    for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked =
-          co_await WalkBuckets(*client_, repository, state, steps.begin(), steps.end(), 0);
-      if (!walked.ok()) co_return walked.status();
-      if (round == 0) steps.Saw(walked->size());
-      ForgetResult looked_at{0, kNoEpoch, 0};
-      // There is nothing to read of what nobody has begun.
-      for (const WalkedBucket& bucket : *walked) {
-        if (!IsNotBegun(bucket)) continue;
-        const absl::Status status = index_rules::CheckNotAhead(epoch, bucket.epoch);
-        if (!status.ok()) co_return status;
-        looked_at.epoch = std::min(looked_at.epoch, bucket.epoch);
-      }
-      std::erase_if(*walked, IsNotBegun);
-      RedisReplies replies = co_await ReadWhole(*client_, repository, *walked);
-      std::size_t seen_count = 0;
-      bool is_done = true;
-      std::vector<ScriptCall> calls;
-      std::vector<std::uint64_t> removed;
-      for (std::size_t at = 0; at < replies.size(); ++at) {
-        WalkedBucket& bucket = (*walked)[at];
-        auto whole = WholeOf(repository, replies[at], after);
-        if (!whole.ok()) co_return whole.status();
-        // It has been split, or made, meanwhile.
-        if (whole->content.epoch_value.has_value() == bucket.epoch_value.empty()) is_done = false;
-        if (!whole->content.epoch_value.has_value()) whole->content.epoch = bucket.epoch;
-        seen_count += whole->fields.size();
-        auto changes = PlanBucketForgetOlder(whole->content, whole->fields, epoch);
-        if (!changes.ok()) co_return changes.status();
-        Count(whole->content, RemovedBy(*changes), &looked_at);
-        bucket.epoch_value = whole->content.epoch_value.value_or("");
-        if (changes->empty()) continue;
-        calls.push_back(CallOf(repository, bucket.base, bucket.path, whole->content, *changes));
-        removed.push_back(RemovedBy(*changes));
-        bucket.epoch_value = EpochChange(whole->content, *changes).second;
-      }
-      RedisReplies written = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
-                                                options_.replica_count);
-      for (std::size_t at = 0; at < written.size(); ++at) {
-        if (!IsArrayOf(written[at], 2)) co_return NotUnderstood("removing entries", written[at]);
-        const bool is_written = written[at]->elements[0].integer != 0;
-        if (is_written) forgotten.forgotten_count += removed[at];
-        is_done &= is_written;
-      }
-      if (!is_done) continue;
-      auto is_replicated = co_await AreWithReplicas(repository, state, steps, *walked);
-      if (!is_replicated.ok()) co_return is_replicated.status();
-      if (!*is_replicated) continue;
-      forgotten.removed_count += looked_at.removed_count;
-      forgotten.epoch = std::min(forgotten.epoch, looked_at.epoch);
-      co_return seen_count;
-    }
-    co_return absl::UnavailableError("too many write to the same entries in Redis at once");
   }
 
   // The first `limit` entries of the step's base buckets, in digest order.

@@ -80,13 +80,18 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
                                                                  bool create) {
   if (RedisRepositoryPtr known = Find(RedisTagOf(id)); known != nullptr) co_return known;
   auto made = std::make_shared<RedisRepository>(id, first_.base_bits);
-  const auto state = co_await Read(*made, 0);
+  auto state = co_await Read(*made, 0);
   if (!state.ok()) co_return state.status();
   if (state->layout == RedisLayout::kNone) {
     if (!create) co_return RedisRepositoryPtr();
-    const absl::Status status = co_await Make(*made);
-    if (!status.ok()) co_return status;
-    co_return Keep(std::move(made));
+    made->layout = first_.layout;
+    made->has_heads.store(made->layout == RedisLayout::kHeads);
+    const auto is_made = co_await Make(*made);
+    if (!is_made.ok()) co_return is_made.status();
+    if (*is_made) co_return Keep(std::move(made));
+    state = co_await Read(*made, 0);
+    if (!state.ok()) co_return state.status();
+    if (state->layout == RedisLayout::kNone) co_return ChangesTooFast();
   }
   const auto base_bits = BaseBitsOf(id, *state);
   if (!base_bits.ok()) co_return base_bits.status();
@@ -94,7 +99,11 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
   if (state->layout == RedisLayout::kLazy && first_.layout == RedisLayout::kWhole) {
     const absl::Status status = co_await TurnIntoWhole(*found);
     if (!status.ok()) co_return status;
+    found->layout = RedisLayout::kWhole;
+  } else {
+    found->layout = state->layout;
   }
+  found->has_heads.store(found->layout == RedisLayout::kHeads);
   if (replica_count_ > 0) ++found->writes_wanted;
   // What an older kerfd has made stands in no list yet.
   EnlistLater(id);
@@ -127,16 +136,23 @@ Task<absl::StatusOr<RepositoryState>> RedisRepositories::ReadOrWrite(
   co_return state;
 }
 
+// One that was there before stays what it was.
 std::vector<std::string> RedisRepositories::FieldsOf(const RedisRepository& repository) const {
-  return {"version",   Cat(static_cast<int>(first_.layout)),
+  const RedisLayout layout =
+      repository.layout == RedisLayout::kNone ? first_.layout : repository.layout;
+  return {"version",   Cat(static_cast<int>(layout)),
           "name",      repository.id.name,
           "digest",    std::string(DigestAlgorithmName(repository.id.digest_algorithm)),
           "base_bits", Cat(repository.base_bits)};
 }
 
-// One that grows: a Redis that is full refuses it. Others may do the same meanwhile.
-Task<absl::Status> RedisRepositories::Make(const RedisRepository& repository) {
-  if (first_.layout == RedisLayout::kWhole) co_return co_await MakeWhole(repository, 0);
+// One that grows: a Redis that is full refuses it.
+Task<absl::StatusOr<bool>> RedisRepositories::Make(const RedisRepository& repository) {
+  if (first_.layout == RedisLayout::kWhole) {
+    const absl::Status status = co_await MakeWhole(repository, 0);
+    if (!status.ok()) co_return status;
+    co_return true;
+  }
   std::vector<std::string> changes;
   const std::vector<std::string> fields = FieldsOf(repository);
   for (std::size_t at = 0; at < fields.size(); at += 2) {
@@ -144,7 +160,9 @@ Task<absl::Status> RedisRepositories::Make(const RedisRepository& repository) {
   }
   const auto made = co_await Change(repository, std::move(changes), /*taken_when_full=*/false);
   if (!made.ok()) co_return made.status();
-  co_return co_await Enlist(repository.id);
+  const absl::Status status = co_await Enlist(repository.id);
+  if (!status.ok()) co_return status;
+  co_return *made;
 }
 
 // The buckets first: whoever finds the repository finds them. Others may do the same meanwhile.

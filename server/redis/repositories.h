@@ -39,6 +39,10 @@ struct RedisRepository {
   const std::string tag;
   const int base_bits;
   KnownPaths paths;
+  // As it was found, or made; kNone: nobody has looked.
+  RedisLayout layout = RedisLayout::kNone;
+  // Buckets that follow heads have been seen, or are to be expected: heads are read with them.
+  std::atomic<bool> has_heads{false};
   // What says that it is there may be missing, as a bucket was, or not be with the replicas, as
   // somebody else wrote it. Whoever changes something writes it again (Write) until it was written
   // after it was last found wanting.
@@ -50,7 +54,17 @@ using RedisRepositoryPtr = std::shared_ptr<RedisRepository>;
 // Of a bucket, as the scripts want them.
 inline std::vector<std::string> KeysOf(std::string_view tag, std::uint32_t base,
                                        std::string_view path) {
-  return {BucketKey(tag, base, path), LongestPathKey(tag, base)};
+  return {BucketKey(tag, base, path), LongestPathKey(tag, base), HeadKey(tag, base)};
+}
+
+// The same for kChange of a bucket: one that is there and follows no head has none, and a key that
+// is not there would keep Redis from running the script while the slot moves. Whoever gives it a
+// head changes its `e`.
+inline std::vector<std::string> KeysToChange(std::string_view tag, std::uint32_t base,
+                                             std::string_view path, bool has_head) {
+  std::vector<std::string> keys = KeysOf(tag, base, path);
+  if (!has_head) keys.pop_back();
+  return keys;
 }
 
 // Of the buckets of a repository that is made.
@@ -58,7 +72,7 @@ struct FirstBuckets {
   int base_bits = 0;
   // How far a bucket of the shortest path is split at first.
   int path_bits = 0;
-  // kWhole: also of those that are found, which are turned into such.
+  // kWhole: also of those of kLazy that are found, which are turned into such.
   RedisLayout layout = RedisLayout::kLazy;
 };
 
@@ -134,7 +148,8 @@ class RedisRepositories {
   RedisRepositoryPtr Keep(RedisRepositoryPtr repository);
   // Of one that has all of its base buckets from the start.
   Task<absl::Status> MakeWhole(const RedisRepository& repository, std::uint64_t epoch);
-  Task<absl::Status> Make(const RedisRepository& repository);
+  // False if somebody else has made it meanwhile, perhaps otherwise.
+  Task<absl::StatusOr<bool>> Make(const RedisRepository& repository);
   // From a repository of the later layout.
   Task<absl::Status> TurnIntoWhole(const RedisRepository& repository);
   std::vector<std::string> FieldsOf(const RedisRepository& repository) const;

@@ -57,7 +57,7 @@ class MadeUpRedis final : public RedisClient {
       return done(reply);
     }
     ++read_count;
-    reply.elements = {Text("2"), Text(name), Text("10"), {}, {}, {}, {}, {}};
+    reply.elements = {Text("2"), Text(name), Text("10"), {}, {}, {}, {}, {}, {}};
     done(reply);
   }
   void ReadMasters(MastersDone done, std::chrono::milliseconds) override {

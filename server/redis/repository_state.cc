@@ -1,5 +1,7 @@
 #include "server/redis/repository_state.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -14,6 +16,7 @@ constexpr char kEpoch[] = "epoch";
 constexpr char kNextEpoch[] = "next";
 constexpr char kBegun[] = "begun";
 constexpr char kTold[] = "told";
+constexpr char kReset[] = "reset";
 constexpr char kCreated[] = "created";
 
 std::string VersionOf(RedisLayout layout) {
@@ -43,7 +46,7 @@ std::vector<std::string> Unchanged(const RepositoryState& state) {
 
 const std::vector<std::string>& RepositoryStateFields() {
   static const auto* const kFields = new std::vector<std::string>{
-      kVersion, "name", "base_bits", kEpoch, kNextEpoch, kBegun, kTold, kCreated};
+      kVersion, "name", "base_bits", kEpoch, kNextEpoch, kBegun, kTold, kCreated, kReset};
   return *kFields;
 }
 
@@ -57,21 +60,23 @@ absl::StatusOr<RepositoryState> ParseRepositoryState(const absl::StatusOr<RedisR
   if (fields[0].kind == RedisReply::Kind::kNil) return state;
   int version = 0;
   if (!absl::SimpleAtoi(fields[0].text, &version) ||
-      (version != static_cast<int>(RedisLayout::kWhole) &&
-       version != static_cast<int>(RedisLayout::kLazy))) {
+      version < static_cast<int>(RedisLayout::kWhole) ||
+      version > static_cast<int>(RedisLayout::kHeads)) {
     return absl::FailedPreconditionError(ToAbsl(
         Cat("the layout of repository '", fields[1].text, "' in Redis is of version ",
             fields[0].text, "; this kerfd knows versions ", static_cast<int>(RedisLayout::kWhole),
-            " and ", static_cast<int>(RedisLayout::kLazy))));
+            " to ", static_cast<int>(RedisLayout::kHeads), ": a later one has made it")));
   }
   state.layout = static_cast<RedisLayout>(version);
   state.name = fields[1].text;
   state.base_bits = fields[2].text;
-  if (state.layout != RedisLayout::kLazy) return state;
+  if (!state.makes_when_needed()) return state;
   state.epoch_value = fields[3].text;
   state.next_epoch_value = fields[4].text;
+  state.reset_epoch_value = fields[8].text;
   KERF_ASSIGN_OR_RETURN(state.epoch, EpochOf(state.epoch_value));
   KERF_ASSIGN_OR_RETURN(state.next_epoch, EpochOf(state.next_epoch_value));
+  KERF_ASSIGN_OR_RETURN(state.reset_epoch, EpochOf(state.reset_epoch_value));
   state.begun = BaseSet(fields[5].text);
   state.told = BaseSet(fields[6].text);
   return state;
@@ -97,6 +102,9 @@ std::vector<std::string> EndEpoch(const RepositoryState& state, std::uint64_t ep
   change[5] = index_codec::EncodeNumber(epoch);
   change[8] = "";
   change.insert(change.end(), {kTold, state.told.bytes(), bases.bytes()});
+  if (!state.reset_epoch_value.empty()) {
+    change.insert(change.end(), {kReset, state.reset_epoch_value, ""});
+  }
   return change;
 }
 
@@ -104,6 +112,11 @@ std::vector<std::string> ResetTo(const RepositoryState& state, std::uint64_t epo
   std::vector<std::string> change = Unchanged(state);
   change[5] = index_codec::EncodeNumber(epoch);
   change[8] = "";
+  if (state.layout == RedisLayout::kHeads) {
+    const std::uint64_t before = std::max(state.highest_epoch(), state.reset_epoch);
+    change.insert(change.end(),
+                  {kReset, state.reset_epoch_value, index_codec::EncodeNumber(before)});
+  }
   return change;
 }
 

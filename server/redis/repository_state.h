@@ -11,7 +11,9 @@
 
 namespace kerf {
 
-// How a repository lies in Redis; kerfd 0.1.0 knows the first layout, and refuses the second.
+// How a repository lies in Redis; kerfd 0.1.0 knows the first layout, and refuses the others. What
+// lies below a base bucket is of the third where there is a head, whatever the repository's
+// version.
 enum class RedisLayout : int {
   // `m:{R}` is not there, or has no version.
   kNone = 0,
@@ -19,6 +21,8 @@ enum class RedisLayout : int {
   kWhole = 1,
   // A base bucket is made for its first entry.
   kLazy = 2,
+  // The same, with a head that fences all buckets below it (docs/adr/0022).
+  kHeads = 3,
 };
 
 // Base buckets, a bit each. A plain value.
@@ -54,19 +58,25 @@ struct RepositoryState {
   std::string created;
   std::string epoch_value;
   std::string next_epoch_value;
+  std::string reset_epoch_value;
   // The epoch that AdvanceEpoch has told all buckets, and the one, larger, that it has begun to
   // tell them; 0 without one.
   std::uint64_t epoch = 0;
   std::uint64_t next_epoch = 0;
+  // The latest one that buckets below heads may have to which a ResetEpoch that is not done has not
+  // come: behind their heads nobody sees it. 0: there is none.
+  std::uint64_t reset_epoch = 0;
   // Base buckets that somebody has begun to make.
   BaseSet begun;
   // Those that were there when the epoch was last told.
   BaseSet told;
 
-  // One that is not there is lost, and nobody knows what it knew.
-  bool MustBeThere(std::uint32_t base) const {
-    return layout != RedisLayout::kLazy || told.Has(base);
+  // Base buckets are made when they are needed, and what follows is written down.
+  bool makes_when_needed() const {
+    return layout == RedisLayout::kLazy || layout == RedisLayout::kHeads;
   }
+  // One that is not there is lost, and nobody knows what it knew.
+  bool MustBeThere(std::uint32_t base) const { return !makes_when_needed() || told.Has(base); }
   // AdvanceEpoch makes one that is not there: somebody may be about to.
   bool MayBeMade(std::uint32_t base) const { return MustBeThere(base) || begun.Has(base); }
   // What counts as the epoch of one that is not there.
@@ -99,7 +109,7 @@ std::vector<std::string> BeginEpoch(const RepositoryState& state, std::uint64_t 
 std::vector<std::string> EndEpoch(const RepositoryState& state, std::uint64_t epoch,
                                   const BaseSet& bases);
 // Whatever epoch was told, or is about to be, this one is from now on, and buckets that are made
-// get it.
+// get it. Where there are heads it is written down which one was: EndEpoch removes that.
 std::vector<std::string> ResetTo(const RepositoryState& state, std::uint64_t epoch);
 // All base buckets are there.
 std::vector<std::string> BecomeWhole(const RepositoryState& state);

@@ -1,15 +1,22 @@
 #include "server/redis/repository_steps.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "base/strings.h"
 #include "server/index/codec.h"
 #include "server/redis/answers.h"
 #include "server/redis/bucket_reads.h"
 #include "server/redis/buckets.h"
+#include "server/redis/head_scripts.h"
+#include "server/redis/heads.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 #include "server/redis/send_all.h"
@@ -21,18 +28,71 @@ namespace {
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 // What the script of a change is to be given so that a bucket has that epoch, also where it is as
-// it should be: the replicas may lack what an earlier attempt has written.
+// it should be: the replicas may lack what an earlier attempt has written. What is missing is made,
+// and is no loss from then on. Its head, if there is one, has the epoch already.
 ScriptCall ResetOf(const RedisRepository& repository, const WalkedBucket& bucket,
                    const BucketContent& content, std::uint64_t epoch,
                    const std::vector<FieldChange>& changes) {
   ScriptCall call;
-  call.keys = KeysOf(repository.tag, bucket.base, bucket.path);
+  call.keys = KeysToChange(repository.tag, bucket.base, bucket.path,
+                           !content.is_there() || content.follows || bucket.head.is_there());
+  // By now the head has the new epoch, and the bucket may be behind that: what it has counted is of
+  // the one before only if the head has counted any since that was told, or was not there.
+  const bool counts = !bucket.head.is_there() || bucket.head_removed_count > 0 || !content.follows;
+  const index_codec::EpochValue value{epoch, counts ? content.removed_count : 0};
+  const bool follows = bucket.head.is_there();
   call.arguments = {content.epoch_value.value_or(""),
-                    index_codec::EncodeEpoch({epoch, content.removed_count})};
+                    follows ? index_codec::EncodeFollowing(value) : index_codec::EncodeEpoch(value),
+                    bucket.head.value, bucket.head.value};
   for (const FieldChange& change : changes) {
     call.arguments.insert(call.arguments.end(), {change.field, change.expected, change.wanted});
   }
   return call;
+}
+
+bool IsThere(const WalkedBucket& bucket) { return !bucket.epoch_value.empty(); }
+
+// The heads of the step's base buckets get that epoch, so that from then on nothing below follows
+// them beyond it, and those that are to be made are, each with a bucket. Whether there were any
+// that had another.
+Task<absl::StatusOr<bool>> ResetHeads(RedisClient& client, const RedisRepository& repository,
+                                      const RepositoryState& state,
+                                      std::span<const WalkedBucket> walked, std::uint64_t epoch,
+                                      int replica_count) {
+  std::vector<ScriptCall> raises;
+  std::vector<ScriptCall> follows;
+  for (auto begin = walked.begin(); begin != walked.end();) {
+    const BucketHead& head = begin->head;
+    const auto end = std::find_if(begin, walked.end(), [&](const WalkedBucket& bucket) {
+      return bucket.base != begin->base;
+    });
+    const std::span<const WalkedBucket> below(begin, end);
+    begin = end;
+    if (head.value == EncodeHead(epoch)) continue;
+    if (!head.is_there() && state.layout != RedisLayout::kHeads) continue;
+    if (!head.is_there() && std::any_of(below.begin(), below.end(), IsThere)) {
+      std::uint64_t removed_count = 0;
+      for (const WalkedBucket& bucket : below) removed_count += bucket.own.removed_count;
+      follows.push_back(FollowCallOf(repository, below, EncodeHead(epoch),
+                                     removed_count > 0 ? Cat(removed_count) : ""));
+      continue;
+    }
+    raises.push_back(
+        {KeysOf(repository.tag, below.front().base, ""),
+         {head.value, EncodeHead(epoch), index_codec::EncodeFollowing({epoch, 0}), "1"}});
+  }
+  const bool are_any = !raises.empty() || !follows.empty();
+  RedisReplies replies =
+      co_await RunScript(client, redis_scripts::kRaise, std::move(raises), replica_count);
+  RedisReplies more =
+      co_await RunScript(client, redis_scripts::kFollow, std::move(follows), replica_count);
+  std::move(more.begin(), more.end(), std::back_inserter(replies));
+  for (const auto& reply : replies) {
+    if (!reply.ok() || reply->kind != RedisReply::Kind::kInteger) {
+      co_return NotUnderstood("resetting an epoch", reply);
+    }
+  }
+  co_return are_any;
 }
 
 // Where a step goes on: base buckets are done as a whole, that of `after` too if it is its end.
@@ -81,6 +141,10 @@ Task<absl::StatusOr<SteppedEntries>> ResetBuckets(RedisClient& client, RedisRepo
     if (!walked.ok()) co_return walked.status();
     if (round == 0) steps.Saw(walked->size());
     std::erase_if(*walked, [](const WalkedBucket& bucket) { return !bucket.is_begun; });
+    const auto were_any =
+        co_await ResetHeads(client, repository, state, *walked, epoch, replica_count);
+    if (!were_any.ok()) co_return were_any.status();
+    if (*were_any) continue;
     RedisReplies replies = co_await ReadWhole(client, repository, *walked);
     bool is_done = true;
     stepped.seen_count = 0;
@@ -95,6 +159,7 @@ Task<absl::StatusOr<SteppedEntries>> ResetBuckets(RedisClient& client, RedisRepo
         is_done = false;
         continue;
       }
+      whole->content.head = bucket.head;
       if (bucket.epoch_value.empty() && state.layout == RedisLayout::kWhole) {
         ++repository.writes_wanted;
       }
@@ -123,7 +188,7 @@ Task<absl::Status> BeginReset(RedisRepositories& repositories, const RedisReposi
   for (int turn = 0; turn < kMaxConflicts; ++turn) {
     const auto state = co_await repositories.ReadOrWrite(repository);
     if (!state.ok()) co_return state.status();
-    if (state->layout != RedisLayout::kLazy) co_return absl::OkStatus();
+    if (!state->makes_when_needed()) co_return absl::OkStatus();
     const auto reset = co_await repositories.Change(repository, ResetTo(*state, epoch),
                                                     /*taken_when_full=*/true);
     if (!reset.ok()) co_return reset.status();
@@ -139,10 +204,10 @@ Task<absl::Status> EndReset(RedisClient& client, RedisRepositories& repositories
                             int replica_count) {
   const auto state = co_await repositories.Read(repository, replica_count);
   if (!state.ok()) co_return state.status();
-  if (state->layout != RedisLayout::kLazy || state->highest_epoch() != epoch) {
+  if (!state->makes_when_needed() || state->highest_epoch() != epoch) {
     co_return absl::OkStatus();
   }
-  const auto totals = co_await WalkAll(client, repository, *state, replica_count);
+  const auto totals = co_await TotalsNow(client, repository, *state, replica_count);
   if (!totals.ok()) co_return totals.status();
   const auto ended = co_await repositories.Change(
       repository, EndEpoch(*state, epoch, totals->there), /*taken_when_full=*/true);

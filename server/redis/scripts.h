@@ -18,16 +18,28 @@ namespace kerf::redis_scripts {
   "      (is_there(key, path .. '0', longest) or is_there(key, path .. '1', longest))\n" \
   "end\n"
 
-// KEYS[1]: a bucket. ARGV[1]: its `e` as read, ARGV[2]: its new `e`; then by threes a field, its
-// value as read and the new one ("": none). {1, number of fields} if it was done; {0, 0} if
-// something is not what was read: nothing is changed then. ARGV[1] is "" for a bucket that is to be
-// made; then KEYS[2] says how long the longest path of its base bucket is, and there may be no
+// add_head(out): three elements more, what the head KEYS[3] says: its `e`, how many entries are
+// below it, and how many have been removed since its epoch was told; '' for what it does not say.
+#define KERF_LUA_HEAD                                            \
+  "local function add_head(out)\n"                               \
+  "  local head = redis.call('HMGET', KEYS[3], 'e', 'n', 'x')\n" \
+  "  for at = 1, 3 do out[#out + 1] = head[at] or '' end\n"      \
+  "end\n"
+
+// KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; KEYS[3]: the head of
+// that. ARGV[1]: the bucket's `e` as read, ARGV[2]: its new `e`; ARGV[3], ARGV[4]: the same of the
+// head, twice "" without one, which then is named only if it might be there: while a slot moves
+// Redis runs no script that names a key which is not; then by threes a field, its value as read and
+// the new one ("": none). {1, number of fields} if it was done; {0, 0} if something is not what was
+// read: nothing is changed then. ARGV[1] is "" for a bucket that is to be made: there may be no
 // bucket on the way to it or behind it. What adds no entry, and makes none longer by more than 8
 // bytes, is done in a Redis that is full, too (maxmemory): it refuses what may need memory only to
-// scripts that have changed nothing yet, and to remove what is not there is a change.
+// scripts that have changed nothing yet, and to remove what is not there is a change. A head counts
+// what is below it.
 inline constexpr std::string_view kChange = KERF_LUA_IS_THERE R"lua(
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
+if (KEYS[3] and redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[3] then return {0, 0} end
 if ARGV[1] == '' then
   local base, path = string.match(KEYS[1], '^(.*})([01]*)$')
   for bits = 0, #path - 1 do
@@ -35,20 +47,29 @@ if ARGV[1] == '' then
   end
   if is_there(base, path, tonumber(redis.call('GET', KEYS[2]) or '0')) then return {0, 0} end
 end
-for at = 3, #ARGV, 3 do
+for at = 5, #ARGV, 3 do
   if read(ARGV[at]) ~= ARGV[at + 1] then return {0, 0} end
 end
-local adds = false
-for at = 3, #ARGV, 3 do
+local adds, more, less = false, 0, 0
+for at = 5, #ARGV, 3 do
   adds = adds or (ARGV[at + 1] == '' and ARGV[at + 2] ~= '') or #ARGV[at + 2] > #ARGV[at + 1] + 8
+  if ARGV[at + 1] == '' and ARGV[at + 2] ~= '' then more = more + 1 end
+  if ARGV[at + 1] ~= '' and ARGV[at + 2] == '' then less = less + 1 end
 end
 if not adds then redis.call('HDEL', KEYS[1], '') end
+if ARGV[4] ~= ARGV[3] then redis.call('HSET', KEYS[3], 'e', ARGV[4]) end
 if ARGV[2] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'e', ARGV[2]) end
-for at = 3, #ARGV, 3 do
+for at = 5, #ARGV, 3 do
   if ARGV[at + 2] == ARGV[at + 1] then -- It stays.
   elseif ARGV[at + 2] == '' then redis.call('HDEL', KEYS[1], ARGV[at])
   else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
 end
+local function add(field, count)
+  local sum = tonumber(redis.call('HGET', KEYS[3], field) or '0') + count
+  redis.call('HSET', KEYS[3], field, string.format('%.0f', math.max(sum, 0)))
+end
+if ARGV[4] ~= '' and more ~= less then add('n', more - less) end
+if ARGV[4] ~= '' and less > 0 then add('x', less) end
 return {1, redis.call('HLEN', KEYS[1])}
 )lua";
 
@@ -125,8 +146,8 @@ inline constexpr std::string_view kUnmake = R"lua(
 return redis.call('DEL', KEYS[1])
 )lua";
 
-// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is. All of its buckets go: how many
-// they were, and how many entries they had.
+// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. All of its
+// buckets go: how many they were, and how many entries they had.
 inline constexpr std::string_view kDrop = R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local buckets, entries, looked_at = 0, 0, 0
@@ -147,15 +168,17 @@ end
 visit('')
 -- Last: it leads to what is left if this is broken off.
 redis.call('DEL', KEYS[2])
+redis.call('DEL', KEYS[3])
 return {buckets, entries}
 )lua";
 
-// KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is. ARGV[1]: the `e` of all
-// buckets of a path of ARGV[2] bits, which are made unless there is any bucket. 1 if they were.
+// KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is; KEYS[3]: its head.
+// ARGV[1]: the `e` of all buckets of a path of ARGV[2] bits, which are made unless there is any
+// bucket, or a head: one that is missing below that is lost. 1 if they were.
 inline constexpr std::string_view kMake = KERF_LUA_IS_THERE R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local depth = tonumber(ARGV[2])
-if is_there(KEYS[1], '', longest) then return 0 end
+if redis.call('EXISTS', KEYS[3]) == 1 or is_there(KEYS[1], '', longest) then return 0 end
 if longest < depth then redis.call('SET', KEYS[2], ARGV[2]) end
 local function make(path)
   if #path == depth then redis.call('HSET', KEYS[1] .. path, 'e', ARGV[1])
@@ -165,13 +188,14 @@ make('')
 return 1
 )lua";
 
-// KEYS[1]: the base bucket's key; KEYS[2]: how long its longest path is. ARGV: paths of the longest
-// kind. For each how many letters of it the bucket has that is there. If none is (somebody deleted
-// its key), -1 less the letters of the shortest path that may be made: no bucket is behind it, as
-// far as was looked. That has a bound, half of is_there's, which looks there again: beside deep
-// buckets there may be millions of keys behind a lost one, and a longer path may be made, too, with
-// the fewer buckets behind it to look for.
-inline constexpr std::string_view kFind = R"lua(
+// KEYS[1]: the base bucket's key; KEYS[2]: how long its longest path is; KEYS[3]: its head. ARGV:
+// paths of the longest kind. For each how many letters of it the bucket has that is there. If none
+// is (somebody deleted its key), -1 less the letters of the shortest path that may be made: no
+// bucket is behind it, as far as was looked. That has a bound, half of is_there's, which looks
+// there again: beside deep buckets there may be millions of keys behind a lost one, and a longer
+// path may be made, too, with the fewer buckets behind it to look for. Behind that what the head
+// says (KERF_LUA_HEAD).
+inline constexpr std::string_view kFind = KERF_LUA_HEAD R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local looked_at, known = 0, {}
 -- Of a path and all behind it; nil: to look at more would hold others up.
@@ -200,6 +224,7 @@ local function find(path)
 end
 local found = {}
 for at = 1, #ARGV do found[at] = find(ARGV[at]) end
+add_head(found)
 return found
 )lua";
 
@@ -241,10 +266,11 @@ redis.call('DEL', KEYS[1])
 return 1
 )lua";
 
-// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is. By threes the path, the `e` and
-// the number of entries of each bucket that is there; and for what is missing beside one, the
-// shortest path that may be made, '' and 0. Nothing if there is no bucket at all.
-inline constexpr std::string_view kWalk = R"lua(
+// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. By threes the
+// path, the `e` and the number of entries of each bucket that is there; and for what is missing
+// beside one, the shortest path that may be made, '' and 0. None if there is no bucket at all. Last
+// what the head says (KERF_LUA_HEAD).
+inline constexpr std::string_view kWalk = KERF_LUA_HEAD R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local out = {}
 local function add(path, epoch, count)
@@ -268,9 +294,11 @@ local function visit(path)
   return is_left or is_right
 end
 visit('')
+add_head(out)
 return out
 )lua";
 
+#undef KERF_LUA_HEAD
 #undef KERF_LUA_IS_THERE
 
 }  // namespace kerf::redis_scripts

@@ -3,12 +3,64 @@
 #include <tuple>
 #include <utility>
 
-#include "server/index/codec.h"
+#include "base/status.h"
 #include "server/redis/answers.h"
+#include "server/redis/head_answers.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 
 namespace kerf {
+
+namespace {
+
+// `reply` is of base bucket `base`.
+absl::Status AddWalked(const RepositoryState& state, std::uint32_t base,
+                       const absl::StatusOr<RedisReply>& reply,
+                       std::vector<WalkedBucket>& buckets) {
+  if (!reply.ok() || reply->kind != RedisReply::Kind::kArray ||
+      reply->elements.size() < kHeadElements || reply->elements.size() % 3 != 0) {
+    return NotUnderstood("walking the buckets", reply);
+  }
+  KERF_ASSIGN_OR_RETURN(const SaidOfHead said, HeadSaid(*reply));
+  const std::size_t end = reply->elements.size() - kHeadElements;
+  const auto add = [&](std::string path, const BucketContent& content, std::uint64_t entry_count,
+                       bool is_begun) {
+    buckets.push_back({base,
+                       std::move(path),
+                       content.epoch_value.value_or(""),
+                       EpochToAnswer(content),
+                       RemovedSince(content),
+                       entry_count,
+                       is_begun,
+                       FenceOf(content),
+                       {content.epoch, content.removed_count},
+                       said.head,
+                       said.entry_count,
+                       said.removed_count});
+  };
+  BucketContent none;
+  none.head = said.head;
+  if (end == 0) {
+    none.epoch_without = state.EpochWithout(base);
+    add("", none, 0, state.MayBeMade(base) || none.has_head());
+  }
+  for (std::size_t at = 0; at < end; at += 3) {
+    const std::string& path = reply->elements[at].text;
+    // Lost: nothing says what it knew.
+    if (reply->elements[at + 1].text.empty()) {
+      add(path, none, 0, true);
+      continue;
+    }
+    BucketContent content;
+    content.head = said.head;
+    content.epoch_without = state.EpochWithout(base);
+    KERF_RETURN_IF_ERROR(SetEpoch(content, reply->elements[at + 1].text));
+    add(path, content, static_cast<std::uint64_t>(reply->elements[at + 2].integer), true);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
                                                             const RedisRepository& repository,
@@ -24,32 +76,28 @@ Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
       co_await RunScript(client, redis_scripts::kWalk, std::move(calls), replica_count);
   std::vector<WalkedBucket> buckets;
   for (std::uint32_t base = first; base < end; ++base) {
-    const auto& reply = replies[base - first];
-    if (!reply.ok() || reply->kind != RedisReply::Kind::kArray || reply->elements.size() % 3 != 0) {
-      co_return NotUnderstood("walking the buckets", reply);
-    }
-    if (reply->elements.empty()) {
-      buckets.push_back({base, "", "", state.EpochWithout(base), 0, 0, state.MayBeMade(base)});
-    }
-    for (std::size_t at = 0; at < reply->elements.size(); at += 3) {
-      const std::string& path = reply->elements[at].text;
-      // Lost: nothing says what it knew.
-      if (reply->elements[at + 1].text.empty()) {
-        buckets.push_back({base, path, "", 0, 0, 0, true});
-        continue;
-      }
-      auto epoch = index_codec::ParseEpoch(reply->elements[at + 1].text);
-      if (!epoch.ok()) co_return epoch.status();
-      buckets.push_back({base, path, reply->elements[at + 1].text, epoch->epoch,
-                         epoch->removed_count,
-                         static_cast<std::uint64_t>(reply->elements[at + 2].integer), true});
-    }
+    const absl::Status status = AddWalked(state, base, replies[base - first], buckets);
+    if (!status.ok()) co_return status;
   }
   // The path is the digest's next bits: that is the order of the digests, too.
   std::sort(buckets.begin(), buckets.end(), [](const WalkedBucket& a, const WalkedBucket& b) {
     return std::tie(a.base, a.path) < std::tie(b.base, b.path);
   });
   co_return buckets;
+}
+
+void AddTo(WalkedTotals& totals, const WalkedBucket& bucket) {
+  totals.lowest_epoch = std::min(totals.lowest_epoch, bucket.epoch);
+  if (bucket.is_begun) {
+    totals.lowest_begun_epoch = std::min(totals.lowest_begun_epoch, bucket.epoch);
+  }
+  // What is not there has been told nothing; below a head one is.
+  if (!bucket.epoch_value.empty() || bucket.head.is_there()) {
+    totals.there.Add(bucket.base);
+    totals.highest_epoch = std::max(totals.highest_epoch, bucket.fence);
+  }
+  totals.removed_count += bucket.removed_count;
+  totals.entry_count += bucket.entry_count;
 }
 
 Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository,
@@ -61,19 +109,7 @@ Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepos
         co_await WalkBuckets(client, repository, state, steps.begin(), steps.end(), replica_count);
     if (!walked.ok()) co_return walked.status();
     steps.Saw(walked->size());
-    for (const WalkedBucket& bucket : *walked) {
-      totals.lowest_epoch = std::min(totals.lowest_epoch, bucket.epoch);
-      if (bucket.is_begun) {
-        totals.lowest_begun_epoch = std::min(totals.lowest_begun_epoch, bucket.epoch);
-      }
-      if (!bucket.epoch_value.empty()) totals.there.Add(bucket.base);
-      // What is not there has been told nothing.
-      if (!bucket.epoch_value.empty()) {
-        totals.highest_epoch = std::max(totals.highest_epoch, bucket.epoch);
-      }
-      totals.removed_count += bucket.removed_count;
-      totals.entry_count += bucket.entry_count;
-    }
+    for (const WalkedBucket& bucket : *walked) AddTo(totals, bucket);
   }
   co_return totals;
 }

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/task.h"
+#include "server/index/codec.h"
+#include "server/redis/buckets.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/repositories.h"
 #include "server/redis/repository_state.h"
@@ -22,11 +24,21 @@ struct WalkedBucket {
   std::string path;
   // Empty: there is no such bucket, and none on its path.
   std::string epoch_value;
+  // That counts for what calls answer.
   std::uint64_t epoch = 0;
   std::uint64_t removed_count = 0;
   std::uint64_t entry_count = 0;
   // It is there, or should be, or somebody may be about to make it.
   bool is_begun = true;
+  // No session of an earlier one commits to it.
+  std::uint64_t fence = 0;
+  // As it stands there.
+  index_codec::EpochValue own = {};
+  // Of its base bucket, seen in the same step; how many entries that says are below it, and have
+  // been removed since its epoch was told.
+  BucketHead head = {};
+  std::uint64_t head_entry_count = 0;
+  std::uint64_t head_removed_count = 0;
 };
 
 // All buckets together.
@@ -85,6 +97,9 @@ Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
                                                             const RepositoryState& state,
                                                             std::uint32_t first, std::uint32_t end,
                                                             int replica_count);
+
+// Adds what was seen.
+void AddTo(WalkedTotals& totals, const WalkedBucket& bucket);
 
 Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository,
                                            const RepositoryState& state, int replica_count);

@@ -1,0 +1,280 @@
+// What Redis does in one step with buckets and their heads: each comparison of these scripts, on a
+// real Redis (docs/adr/0022). What `e` and the entries are none of them knows.
+#include "server/redis/head_scripts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "server/redis/redis_client.h"
+#include "server/redis/scripts.h"
+#include "server/redis/testing/test_redis.h"
+
+namespace kerf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+
+const std::string kBase = "k:{t:0}";
+const std::string kLongest = "p:{t:0}";
+const std::string kHead = "m:{t:0}";
+
+using Fields = std::map<std::string, std::string>;
+using Words = std::vector<std::string>;
+
+class HeadScriptsTest : public testing::Test {
+ protected:
+  RedisReply Ask(Words arguments) {
+    std::promise<absl::StatusOr<RedisReply>> answer;
+    client_->Send({kBase, std::nullopt, std::move(arguments)},
+                  [&](const absl::StatusOr<RedisReply>& reply) { answer.set_value(reply); });
+    const absl::StatusOr<RedisReply> reply = answer.get_future().get();
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? *reply : RedisReply();
+  }
+  RedisReply Run(std::string_view script, const Words& keys, const Words& arguments) {
+    Words command = {"EVAL", std::string(script), Cat(keys.size())};
+    command.insert(command.end(), keys.begin(), keys.end());
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return Ask(std::move(command));
+  }
+  static Words WordsOf(const RedisReply& reply) {
+    if (reply.kind == RedisReply::Kind::kInteger) return {Cat(reply.integer)};
+    if (reply.kind != RedisReply::Kind::kArray) return {reply.text};
+    Words words;
+    for (const RedisReply& element : reply.elements) words.push_back(WordsOf(element).front());
+    return words;
+  }
+  // Of the bucket of that path.
+  Words Change(const Words& arguments, const std::string& path = "") {
+    return WordsOf(Run(redis_scripts::kChange, {kBase + path, kLongest, kHead}, arguments));
+  }
+  std::string Believe(const Words& arguments) {
+    return WordsOf(Run(redis_scripts::kBelieve, {kBase, kHead}, arguments)).front();
+  }
+  std::string OfBase(std::string_view script, const Words& arguments) {
+    return WordsOf(Run(script, {kBase, kLongest, kHead}, arguments)).front();
+  }
+  Fields At(const std::string& key) {
+    const RedisReply reply = Ask({"HGETALL", key});
+    Fields fields;
+    for (std::size_t at = 0; at + 1 < reply.elements.size(); at += 2) {
+      fields[reply.elements[at].text] = reply.elements[at + 1].text;
+    }
+    return fields;
+  }
+  void Put(const std::string& key, const Fields& fields) {
+    Words command = {"HSET", key};
+    for (const auto& [field, value] : fields) command.insert(command.end(), {field, value});
+    Ask(std::move(command));
+  }
+  // In place of what was there.
+  void Have(const Fields& bucket, const Fields& head) {
+    redis_.Flush();
+    if (!bucket.empty()) Put(kBase, bucket);
+    if (!head.empty()) Put(kHead, head);
+  }
+  // Two buckets of three paths below a base bucket.
+  void HaveTwo(const Fields& head) {
+    Have({}, head);
+    Ask({"SET", kLongest, "2"});
+    Put(kBase + "0", {{"e", "a"}, {"x", "1"}});
+    Put(kBase + "10", {{"e", "b"}, {"y", "1"}, {"z", "2"}});
+  }
+  void BeFull(bool is_full) { Ask({"CONFIG", "SET", "maxmemory", is_full ? "1" : "0"}); }
+
+  const Fields kBucketOfTwo = {{"e", "b"}, {"x", "1"}, {"y", "2"}};
+  const Fields kHeadOfTwo = {{"e", "h"}, {"n", "2"}};
+  TestRedis redis_{TestRedis::Kind::kSingle};
+  const std::unique_ptr<RedisClient> client_ = *RedisClient::Create(redis_.options());
+};
+
+TEST_F(HeadScriptsTest, AChangeIsMadeWhereBucketHeadAndEntriesAreWhatWasRead) {
+  Have(kBucketOfTwo, kHeadOfTwo);
+  EXPECT_THAT(Change({"other", "b2", "h", "h", "x", "1", "11"}), ElementsAre("0", "0"));
+  EXPECT_THAT(Change({"b", "b2", "older", "older", "x", "1", "11"}), ElementsAre("0", "0"));
+  EXPECT_THAT(Change({"b", "b2", "", "", "x", "1", "11"}), ElementsAre("0", "0"));
+  EXPECT_THAT(Change({"b", "b2", "h", "h", "y", "2", "3", "x", "9", "11"}), ElementsAre("0", "0"));
+  EXPECT_EQ(At(kBase), kBucketOfTwo);
+  EXPECT_EQ(At(kHead), kHeadOfTwo);
+  EXPECT_THAT(Change({"b", "b2", "h", "h", "x", "1", "11"}), ElementsAre("1", "3"));
+  EXPECT_EQ(At(kBase), (Fields{{"e", "b2"}, {"x", "11"}, {"y", "2"}}));
+  EXPECT_EQ(At(kHead), kHeadOfTwo);
+  // Its head is lost meanwhile: nobody makes one that way.
+  Have({{"e", "b"}}, {});
+  EXPECT_THAT(Change({"b", "b2", "h", "h", "x", "", "1"}), ElementsAre("0", "0"));
+  EXPECT_EQ(At(kHead), Fields());
+}
+
+TEST_F(HeadScriptsTest, AHeadCountsWhatComesAndWhatGoes) {
+  Have(kBucketOfTwo, kHeadOfTwo);
+  EXPECT_THAT(Change({"b", "b", "h", "h", "z", "", "5"}), ElementsAre("1", "4"));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "3"}}));
+  // One comes, one goes, one stays, and one is not there and stays so.
+  EXPECT_THAT(Change({"b", "b", "h", "h", "w", "", "5", "x", "1", "", "y", "2", "2", "v", "", ""}),
+              ElementsAre("1", "4"));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "3"}, {"x", "1"}}));
+  EXPECT_THAT(Change({"b", "b", "h", "h", "y", "2", "", "z", "5", ""}), ElementsAre("1", "2"));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "1"}, {"x", "3"}}));
+  Put(kHead, {{"n", "0"}});
+  EXPECT_THAT(Change({"b", "b", "h", "h", "w", "5", ""}), ElementsAre("1", "1"));
+  EXPECT_EQ(At(kHead)["n"], "0");
+}
+
+TEST_F(HeadScriptsTest, WithoutAHeadNothingIsCounted) {
+  for (const Words& keys : {Words{kBase, kLongest}, Words{kBase, kLongest, kHead}}) {
+    Have({{"e", "b"}, {"y", "2"}}, {});
+    const RedisReply reply =
+        Run(redis_scripts::kChange, keys, {"b", "b", "", "", "x", "", "1", "y", "2", ""});
+    EXPECT_THAT(WordsOf(reply), ElementsAre("1", "2"));
+    EXPECT_EQ(At(kHead), Fields());
+  }
+}
+
+TEST_F(HeadScriptsTest, ABucketIsMadeWithItsHeadOnceAndOverNothing) {
+  Have({}, {});
+  EXPECT_THAT(Change({"", "b", "", "h", "x", "", "1"}), ElementsAre("1", "2"));
+  EXPECT_EQ(At(kBase), (Fields{{"e", "b"}, {"x", "1"}}));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "1"}}));
+  EXPECT_THAT(Change({"", "b", "", "h", "x", "", "1"}), ElementsAre("0", "0"));
+  EXPECT_EQ(At(kHead)["n"], "1");
+  EXPECT_THAT(Change({"", "b", "h", "h"}, "0"), ElementsAre("0", "0")) << "one is above it";
+  Have({}, {});
+  Put(kBase + "01", {{"e", "b"}});
+  Ask({"SET", kLongest, "2"});
+  EXPECT_THAT(Change({"", "b", "", ""}), ElementsAre("0", "0")) << "one is below it";
+  EXPECT_THAT(Change({"", "b", "", ""}, "00"), ElementsAre("1", "1"));
+  // One that is lost below a head.
+  Have({}, {{"e", "h"}, {"n", "7"}});
+  EXPECT_THAT(Change({"", "b", "h", "lost", "x", "", "1"}), ElementsAre("1", "2"));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "lost"}, {"n", "8"}}));
+}
+
+TEST_F(HeadScriptsTest, ABucketIsRaisedWhereItAndItsHeadAreWhatWasRead) {
+  Have({{"e", "b"}, {"x", "1"}}, {{"e", "h"}, {"n", "1"}, {"x", "2"}});
+  EXPECT_EQ(Believe({"other", "h", "b2", "x"}), "0");
+  EXPECT_EQ(Believe({"b", "older", "b2", "x"}), "0");
+  EXPECT_EQ(At(kBase)["e"], "b");
+  EXPECT_EQ(Believe({"b", "h", "b2", "x", "y"}), "1");
+  EXPECT_EQ(At(kBase), (Fields{{"e", "b2"}, {"x", "1"}}));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "1"}, {"x", "2"}}));
+  EXPECT_EQ(Believe({"b", "h", "b2", "x"}), "0");
+  Have({}, {{"e", "h"}});
+  EXPECT_EQ(Believe({"b", "h", "b2", "x"}), "0");
+  EXPECT_EQ(At(kBase), Fields());
+  Have({{"e", "b"}}, {});
+  EXPECT_EQ(Believe({"b", "h", "b2", "x"}), "0");
+}
+
+TEST_F(HeadScriptsTest, AHeadIsRaisedAsItWasReadAndHasABucket) {
+  const auto raise = [&](const Words& arguments) {
+    return OfBase(redis_scripts::kRaise, arguments);
+  };
+  Have({}, {});
+  EXPECT_EQ(raise({"", "h", "b", "0"}), "1");
+  EXPECT_EQ(At(kBase), (Fields{{"e", "b"}}));
+  EXPECT_EQ(raise({"", "other", "b", "0"}), "0");
+  EXPECT_EQ(raise({"h", "h2", "other", "0"}), "1");
+  EXPECT_EQ(At(kBase), (Fields{{"e", "b"}}));
+  // What has been removed goes on to count, or does not.
+  Put(kHead, {{"n", "4"}, {"x", "3"}});
+  EXPECT_EQ(raise({"h2", "h3", "b", "1"}), "1");
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h3"}, {"n", "4"}, {"x", "3"}}));
+  EXPECT_EQ(raise({"h3", "h4", "b", "0"}), "1");
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h4"}, {"n", "4"}}));
+  // No bucket is made over others; one that is lost is.
+  HaveTwo({});
+  EXPECT_EQ(raise({"", "h", "b", "0"}), "1");
+  EXPECT_EQ(At(kBase), Fields());
+  Have({}, {{"e", "h"}});
+  EXPECT_EQ(raise({"h", "h2", "b", "0"}), "1");
+  EXPECT_EQ(At(kBase), (Fields{{"e", "b"}}));
+}
+
+TEST_F(HeadScriptsTest, WhatLiesBelowAHeadIsCountedWhereAllOfItIsWhatWasRead) {
+  const Words below = {"0", "a", "a2", "10", "b", "b2", "11", "", "c2"};
+  const auto follow = [&](Words arguments) {
+    arguments.insert(arguments.end(), below.begin(), below.end());
+    return OfBase(redis_scripts::kFollow, arguments);
+  };
+  HaveTwo({});
+  EXPECT_EQ(follow({"", "h", ""}), "1");
+  EXPECT_EQ(At(kBase + "0")["e"], "a2");
+  EXPECT_EQ(At(kBase + "10")["e"], "b2");
+  EXPECT_EQ(At(kBase + "11"), (Fields{{"e", "c2"}}));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "3"}}));
+  EXPECT_EQ(follow({"", "h", ""}), "0");
+  HaveTwo({{"e", "h"}, {"x", "5"}});
+  EXPECT_EQ(follow({"", "h2", ""}), "0") << "another head";
+  EXPECT_EQ(At(kBase + "0")["e"], "a");
+  EXPECT_EQ(follow({"h", "h2", ""}), "1");
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h2"}, {"n", "3"}, {"x", "5"}}));
+  HaveTwo({{"e", "h"}, {"x", "5"}});
+  EXPECT_EQ(follow({"h", "h2", "7"}), "1");
+  EXPECT_EQ(At(kHead)["x"], "7");
+  HaveTwo({});
+  Put(kBase + "10", {{"e", "other"}});
+  EXPECT_EQ(follow({"", "h", ""}), "0") << "another bucket";
+  EXPECT_EQ(At(kBase + "0")["e"], "a");
+  EXPECT_EQ(At(kHead), Fields());
+  HaveTwo({});
+  Put(kBase + "11", {{"e", "c"}});
+  EXPECT_EQ(follow({"", "h", ""}), "0") << "one that was missing";
+  HaveTwo({});
+  Ask({"SET", kLongest, "3"});
+  Put(kBase + "110", {{"e", "c"}});
+  EXPECT_EQ(follow({"", "h", ""}), "0") << "one below what was missing";
+  EXPECT_EQ(At(kBase + "11"), Fields());
+}
+
+TEST_F(HeadScriptsTest, ARedisThatIsFullTakesAllButEntries) {
+  Have(kBucketOfTwo, kHeadOfTwo);
+  BeFull(true);
+  EXPECT_THAT(Change({"b", "b", "h", "h", "z", "", "5"}).front(), StartsWith("OOM"));
+  EXPECT_THAT(Change({"b", "b", "h", "h", "y", "2", "1234567890"}).front(), StartsWith("OOM"));
+  EXPECT_EQ(At(kHead), kHeadOfTwo);
+  EXPECT_THAT(Change({"b", "b", "h", "h", "x", "1", ""}), ElementsAre("1", "2"));
+  EXPECT_THAT(Change({"b", "b", "h", "h", "y", "2", "123456789"}), ElementsAre("1", "2"));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "1"}, {"x", "1"}}));
+  EXPECT_EQ(Believe({"b", "h", "b2", "y"}), "123456789");
+  EXPECT_EQ(OfBase(redis_scripts::kRaise, {"h", "h2", "b", "1"}), "1");
+  EXPECT_EQ(OfBase(redis_scripts::kRaise, {"h2", "h3", "b", "0"}), "1");
+  EXPECT_EQ(OfBase(redis_scripts::kFollow, {"h3", "h4", "1", "", "b2", "b2"}), "1");
+  BeFull(false);
+}
+
+TEST_F(HeadScriptsTest, WhoLooksAtBucketsSeesTheHeadAndOneIsMadeBelowNone) {
+  Have({}, {{"e", "h"}, {"n", "9"}, {"x", "4"}});
+  Put(kBase + "0", {{"e", "a"}, {"x", "1"}, {"y", "1"}});
+  Ask({"SET", kLongest, "1"});
+  const Words keys = {kBase, kLongest, kHead};
+  const auto ask = [&](std::string_view script, const Words& arguments) {
+    return WordsOf(Run(script, keys, arguments));
+  };
+  EXPECT_THAT(ask(redis_scripts::kWalk, {}),
+              ElementsAre("0", "a", "2", "1", "", "0", "h", "9", "4"));
+  EXPECT_THAT(ask(redis_scripts::kFind, {std::string(24, '0'), std::string(24, '1')}),
+              ElementsAre("1", "-2", "h", "9", "4"));
+  Ask({"DEL", kBase + "0"});
+  EXPECT_THAT(ask(redis_scripts::kMake, {"e", "0"}), ElementsAre("0"));
+  EXPECT_THAT(ask(redis_scripts::kWalk, {}), ElementsAre("h", "9", "4"));
+  Ask({"DEL", kHead});
+  EXPECT_THAT(ask(redis_scripts::kMake, {"e", "0"}), ElementsAre("1"));
+  EXPECT_THAT(ask(redis_scripts::kFind, {std::string(24, '0')}), ElementsAre("0", "", "", ""));
+  Put(kHead, {{"e", "h"}});
+  EXPECT_THAT(ask(redis_scripts::kDrop, {}), ElementsAre("1", "0"));
+  EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
+}
+
+}  // namespace
+}  // namespace kerf
