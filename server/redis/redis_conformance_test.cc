@@ -112,6 +112,7 @@ TEST(RepeatedCallTest, OfAForgetThatIsRepeatedEnoughIsSaidToHaveBeenRemoved) {
   const TestRedis redis(TestRedis::Kind::kSingle);
   RedisIndexOptions options{redis.options_of_kerfd()};
   options.base_bits = kFewBaseBits;
+  options.layout = LayoutOfTest();
   options.wrap_client = [](std::unique_ptr<RedisClient> client) {
     return std::make_unique<RepeatingClient>(std::move(client));
   };

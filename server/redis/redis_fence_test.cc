@@ -27,6 +27,7 @@
 #include "server/redis/buckets.h"
 #include "server/redis/redis_index.h"
 #include "server/redis/testing/gated_client.h"
+#include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
 
@@ -60,9 +61,12 @@ IndexEntry EntryIn(std::uint32_t base, std::uint64_t number) {
   return entry;
 }
 
+// What is there from the start.
+const IndexEntry kThere = EntryIn(1 - kMissingBase, 1);
+
 // An index whose commands wait for the test.
 struct GatedIndex {
-  explicit GatedIndex(const TestRedis& redis, RedisLayout layout = RedisLayout::kLazy) {
+  explicit GatedIndex(const TestRedis& redis, RedisLayout layout = LayoutOfTest()) {
     RedisIndexOptions options{redis.options_of_kerfd()};
     options.base_bits = kBaseBits;
     options.layout = layout;
@@ -182,6 +186,59 @@ Actor AdvanceThenForget(GatedIndex* on, std::uint64_t epoch, std::uint64_t expec
   return actor;
 }
 
+// Forgets before it tells the epoch: what comes behind that was never there in it.
+Actor ForgetThenAdvance(GatedIndex* on, std::uint64_t epoch, std::uint64_t expected,
+                        const std::vector<IndexEntry>& entries) {
+  Actor actor;
+  actor.name = Cat("forgetting before epoch ", epoch);
+  actor.on = on;
+  actor.tells = epoch;
+  actor.call = [epoch, expected, entries](Index& index,
+                                          const RepositoryId& repository) -> Task<absl::Status> {
+    const auto forgotten = co_await index.Forget(repository, entries);
+    if (!forgotten.ok()) co_return forgotten.status();
+    const auto before = co_await index.AdvanceEpoch(repository, epoch, expected);
+    if (!before.ok()) co_return before.status();
+    if (*before < expected) co_return absl::InternalError("it went back");
+    co_return absl::OkStatus();
+  };
+  return actor;
+}
+
+// A session that is told DUPLICATE of none of them; what is not there may be asked for as well.
+Actor LookupOfGone(GatedIndex* on, std::uint64_t epoch, const std::vector<IndexEntry>& entries) {
+  Actor actor;
+  actor.name = Cat("lookup of epoch ", epoch);
+  actor.on = on;
+  actor.call = [epoch, entries](Index& index,
+                                const RepositoryId& repository) -> Task<absl::Status> {
+    std::vector<Digest> digests;
+    digests.reserve(entries.size());
+    for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+    std::vector<LookupResult> results(digests.size());
+    absl::Status status = co_await index.Lookup(repository, epoch, digests, results);
+    for (const LookupResult& result : results) {
+      if (status.ok() && result.verdict == Verdict::kDuplicate) {
+        status = absl::InternalError("it believes what was gone before its epoch");
+      }
+    }
+    co_return status;
+  };
+  return actor;
+}
+
+// Sets the epoch of all to `epoch`, which is one of before.
+Actor Reset(GatedIndex* on, std::uint64_t epoch) {
+  Actor actor;
+  actor.name = Cat("resetting to epoch ", epoch);
+  actor.on = on;
+  actor.call = [epoch](Index& index, const RepositoryId& repository) -> Task<absl::Status> {
+    const auto step = co_await index.ResetEpoch(repository, epoch, std::nullopt, 1'000);
+    co_return step.status();
+  };
+  return actor;
+}
+
 // Meets the repository: one that makes those of the first layout turns it into such.
 Actor Meet(GatedIndex* on) {
   Actor actor;
@@ -199,7 +256,7 @@ class RedisFenceTest : public ::testing::Test {
  protected:
   using Choose = std::function<std::size_t(std::size_t count)>;
 
-  // All entries, and `lowest_epoch` of the buckets that are there.
+  // All entries, and `lowest_epoch` of the heads, or buckets, that are there.
   Entries ReadAll(const RepositoryId& repository, std::uint64_t& lowest_epoch) {
     Entries entries;
     lowest_epoch = ~std::uint64_t{0};
@@ -209,9 +266,19 @@ class RedisFenceTest : public ::testing::Test {
         client_->Send({key, std::nullopt, {"HGETALL", key}}, std::move(done));
       });
       KERF_CHECK(reply.ok());
+      const std::string head = HeadKey(RedisTagOf(repository), base);
+      const auto fence = WaitFor<absl::StatusOr<RedisReply>>([&](auto done) {
+        client_->Send({head, std::nullopt, {"HGET", head, "e"}}, std::move(done));
+      });
+      if (!fence->text.empty()) {
+        lowest_epoch = std::min(lowest_epoch, ParseHead(fence->text)->epoch);
+      }
       for (std::size_t at = 0; at + 1 < reply->elements.size(); at += 2) {
         const std::string& value = reply->elements[at + 1].text;
         if (reply->elements[at].text == kEpochField) {
+          EXPECT_EQ(index_codec::IsFollowing(value), !fence->text.empty())
+              << "a head is made alone";
+          if (!fence->text.empty()) continue;
           lowest_epoch = std::min(lowest_epoch, index_codec::ParseEpoch(value)->epoch);
         } else {
           entries[reply->elements[at].text] = index_codec::ParseEntry(value)->epoch;
@@ -237,10 +304,11 @@ class RedisFenceTest : public ::testing::Test {
 
   // Plays the actors, in an order that `choose` gives, on a repository of epoch 1 that has one
   // bucket; then sends again what the first one has sent.
-  void Play(std::vector<Actor>& actors, std::size_t commands_at_once, const Choose& choose) {
+  void Play(std::vector<Actor>& actors, std::size_t commands_at_once, const Choose& choose,
+            std::optional<std::uint64_t> epoch_behind = std::nullopt) {
     const RepositoryId repository{Cat("photos-", ++repository_count_), DigestAlgorithm::kBlake3};
     last_tag_ = RedisTagOf(repository);
-    const std::vector<IndexEntry> there = {EntryIn(1 - kMissingBase, 1)};
+    const std::vector<IndexEntry> there = {kThere};
     KERF_CHECK(WaitFor(quiet_.index->Commit(repository, 0, there, false)).ok());
     KERF_CHECK(WaitFor(quiet_.index->AdvanceEpoch(repository, 1, 0)).ok());
     std::string order;
@@ -288,7 +356,8 @@ class RedisFenceTest : public ::testing::Test {
     for (const Actor& actor : actors) {
       if (actor.status.ok()) highest_told = std::max(highest_told, actor.tells);
     }
-    EXPECT_EQ(WaitFor(quiet_.index->Stats(repository))->epoch, highest_told);
+    EXPECT_EQ(WaitFor(quiet_.index->Stats(repository))->epoch, epoch_behind.value_or(highest_told));
+    last_repository_ = repository;
   }
 
   // All commands that a call has sent at once go on together.
@@ -336,6 +405,7 @@ class RedisFenceTest : public ::testing::Test {
   std::uint64_t repository_count_ = 0;
   // The one that was played on last.
   std::string last_tag_;
+  RepositoryId last_repository_;
 };
 
 const IndexEntry kFirst = EntryIn(kMissingBase, 2);
@@ -371,8 +441,64 @@ TEST_F(RedisFenceTest, TwoCommitsMakeOneBucket) {
   PlaySomeOrders({Commit(&one_, 1, {kFirst}), Commit(&two_, 1, {kSecond}), Advance(&three_, 2, 1)});
 }
 
+const IndexEntry kBesideIt = EntryIn(1 - kMissingBase, 4);
+
+TEST_F(RedisFenceTest, ACommitIntoABucketThatIsThereIsCompleteOrRefused) {
+  PlayEveryOrder({Commit(&one_, 1, {kBesideIt}), Advance(&two_, 2, 1)});
+}
+
+TEST_F(RedisFenceTest, ACommitMeetsTwoEpochs) {
+  std::vector<Actor> actors = {Commit(&one_, 1, {kBesideIt, kFirst}), Advance(&two_, 2, 1),
+                               Advance(&three_, 3, 1)};
+  actors[1].may_be_refused = true;
+  PlaySomeOrders(actors);
+}
+
+// A session of the epoch that is told reads the bucket before, between and behind both, and asks
+// its head.
+TEST_F(RedisFenceTest, WhatIsGoneBeforeAnEpochIsNotBelievedInIt) {
+  PlaySomeOrders({LookupOfGone(&one_, 2, {kThere}), ForgetThenAdvance(&two_, 2, 1, {kThere})});
+}
+
+// The same beside one that commits to the bucket, which makes it follow its head.
+TEST_F(RedisFenceTest, WhatIsGoneBeforeAnEpochIsNotBelievedBesideACommit) {
+  std::vector<Actor> actors = {LookupOfGone(&one_, 2, {kThere}),
+                               ForgetThenAdvance(&two_, 2, 1, {kThere}),
+                               Commit(&three_, 2, {kBesideIt})};
+  actors[2].may_be_refused = false;
+  PlaySomeOrders(actors);
+}
+
+// Two tell the same epoch at once, and what is forgotten behind the first one is believed gone.
+TEST_F(RedisFenceTest, WhatIsForgottenBehindAnEpochIsGoneForItsSessions) {
+  PlaySomeOrders({LookupOfGone(&one_, 3, {kThere}), AdvanceThenForget(&two_, 2, 1, {kThere})});
+}
+
+// Who is told that an epoch of before is the repository's again: nothing that was there is believed
+// beyond it, whoever asks meanwhile.
+TEST_F(RedisFenceTest, ALookupBesideAResetRaisesNothingBeyondIt) {
+  if (!HasHeads()) GTEST_SKIP() << "only heads raise what is looked up";
+  std::vector<Actor> actors = {Meet(&one_), Reset(&two_, 0)};
+  // Behind its head at first: a lookup of Play would raise it.
+  for (Actor& actor : actors) actor.knows_repository = false;
+  actors[0].call = [](Index& index, const RepositoryId& repository) -> Task<absl::Status> {
+    const std::vector<Digest> digests = {kThere.digest};
+    std::vector<LookupResult> results(1);
+    co_return co_await index.Lookup(repository, 1, digests, results);
+  };
+  Random random(TestSeed());
+  for (std::uint64_t order = 0; order < OrderCount() && !HasFailure(); ++order) {
+    Play(actors, 1, [&](std::size_t of) { return static_cast<std::size_t>(random.Below(of)); }, 0);
+    const std::vector<Digest> digests = {kThere.digest};
+    std::vector<LookupResult> results(1);
+    ASSERT_TRUE(WaitFor(quiet_.index->Lookup(last_repository_, 1, digests, results)).ok());
+    EXPECT_EQ(results[0].verdict, Verdict::kUnverified);
+  }
+}
+
 // Somebody turns the repository into one of the first layout meanwhile: the way back to 0.1.0.
 TEST_F(RedisFenceTest, ARepositoryIsTurnedBackMeanwhile) {
+  if (LayoutOfTest() != RedisLayout::kLazy) GTEST_SKIP() << "of the second layout alone";
   GatedIndex back(redis_, RedisLayout::kWhole);
   const auto ask = [&](const std::string& key, std::vector<std::string> command) {
     return *WaitFor<absl::StatusOr<RedisReply>>([&](auto done) {

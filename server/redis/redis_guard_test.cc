@@ -22,6 +22,7 @@
 #include "base/wait_for.h"
 #include "server/redis/redis_index.h"
 #include "server/redis/testing/expect_counts.h"
+#include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
 
@@ -64,6 +65,7 @@ std::vector<IndexEntry> RandomEntries(Random& random, std::size_t count) {
 std::unique_ptr<RedisIndex> Open(const TestRedis& redis, int replica_count) {
   RedisIndexOptions options{redis.options_of_kerfd(), replica_count};
   options.base_bits = kBaseBits;
+  options.layout = LayoutOfTest();
   options.watch.interval = milliseconds(20);
   options.watch.rare_interval = milliseconds(50);
   std::vector<std::string> warnings;
@@ -174,6 +176,7 @@ TEST(RedisGuardTest, OneMasterThatIsAwayIsALossOfTheIndex) {
   TestRedis redis(TestRedis::Kind::kCluster, "", /*node_timeout_ms=*/60'000);
   RedisIndexOptions options{redis.options_of_kerfd(), 1};
   options.base_bits = kBaseBits;
+  options.layout = LayoutOfTest();
   options.redis.attempt_timeout = milliseconds(200);
   options.redis.replica_timeout = milliseconds(100);
   options.watch.interval = milliseconds(20);

@@ -25,6 +25,7 @@
 #include "server/index/testing/retrying_index.h"
 #include "server/redis/buckets.h"
 #include "server/redis/redis_index.h"
+#include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/testing/trouble.h"
 
@@ -199,6 +200,7 @@ class Troubled {
                               kind_ == TestRedis::Kind::kCluster ? 1 : 0};
     // Less than a pause, so that it is carried out twice; and calls fail in the middle.
     options.base_bits = kBaseBits;
+    options.layout = LayoutOfTest();
     options.redis.attempt_timeout = milliseconds(400);
     options.redis.replica_timeout = milliseconds(200);
     options.redis.command_timeout = milliseconds(900);

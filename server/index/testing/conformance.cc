@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
 #include "base/wait_for.h"
 #include "server/index/testing/conformance_calls.h"
 
@@ -138,6 +141,42 @@ TEST_P(IndexConformance, ALookupTellsTheRepositorysEpoch) {
   // Of what is not there a leaf may know no epoch, and never another one.
   const std::uint64_t told = LookupOne(*index_, 1, DigestOf(kRepository, 2)).repository_epoch;
   EXPECT_TRUE(told == 0 || told == 3) << told;
+}
+
+// Whatever has been looked up or written of it since: what a leaf keeps for itself of an epoch that
+// was told changes nothing.
+TEST_P(IndexConformance, EntriesOfEachEpochAreBelievedBehindEachOther) {
+  Random random(TestSeed());
+  constexpr std::uint64_t kEpochs = 3;
+  constexpr std::uint64_t kOfEach = 40;
+  std::vector<IndexEntry> entries;
+  for (std::uint64_t number = 0; number < kEpochs * kOfEach; ++number) {
+    entries.push_back(EntryOf(number, Cat("at ", number)));
+    ASSERT_TRUE(CommitOne(*index_, 1 + number / kOfEach, entries.back()).ok());
+  }
+  for (std::uint64_t told = 0; told < kEpochs + 2; ++told) {
+    if (told > 0) {
+      ExpectEpochBefore(GetParam(), WaitFor(index_->AdvanceEpoch(kRepository, told, told - 1)),
+                        told - 1, told);
+    }
+    for (int round = GetParam().Rounds(60); round > 0; --round) {
+      const std::uint64_t number = random.Below(entries.size());
+      const std::uint64_t own = 1 + number / kOfEach;
+      const std::uint64_t session = random.Below(kEpochs + 3);
+      const LookupResult result = LookupOne(*index_, session, entries[number].digest);
+      EXPECT_EQ(result.verdict,
+                std::max(own, told) >= session ? Verdict::kDuplicate : Verdict::kUnverified)
+          << "of epoch " << own << " in session " << session << " behind " << told;
+      EXPECT_EQ(result.locator, entries[number].locator);
+      // One of now that changes nothing: what is there holds, or the session comes too late.
+      const std::uint64_t commits = random.Below(std::max(own, told) + 1);
+      EXPECT_EQ(CommitOne(*index_, commits, {entries[number].digest, 7, "another"}).ok(),
+                commits >= told);
+      const auto none = WaitFor(index_->Forget(kRepository, std::span(&entries[number], 0)));
+      EXPECT_EQ(none->epoch, told);
+    }
+    EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, entries.size());
+  }
 }
 
 TEST_P(IndexConformance, EpochNeverFalls) {
