@@ -45,8 +45,10 @@ void AddRedisSettings(OptionSet& options, RedisSettings& settings) {
   options.AddNumber(
       {"redis-layout",
        "How new repositories lie in Redis; 1: as kerfd 0.1.0 knows them (106 KB each), and those "
-       "that it does not know are turned into such, to go on with it or back to it"},
-      settings.layout, 1, 2);
+       "of 2 are turned into such, to go on with it or back to it; 3: so that epochs and "
+       "statistics cost no more the more chunks there are; no earlier kerfd reads those, and "
+       "nothing turns them back"},
+      settings.layout, 1, 3);
 }
 
 }  // namespace kerf

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -95,6 +96,10 @@ TEST(CapacityTest, InRedis) {
   EXPECT_NEAR(plan.ValueOf("epoch_s"), 34.0 * (1 << 27) / 12e6, 1);
   EXPECT_TRUE(plan.HasWall("redis_walk"));
   EXPECT_FALSE(plan.HasWall("redis_slot"));
+  const auto walk = std::find_if(plan.walls.begin(), plan.walls.end(),
+                                 [](const Wall& wall) { return wall.key == "redis_walk"; });
+  ASSERT_NE(walk, plan.walls.end());
+  EXPECT_NE(walk->remedy.find("kerfd --redis-layout 3"), std::string::npos) << walk->remedy;
 }
 
 TEST(CapacityTest, MastersHaveRoomForWhatAHashGivesThem) {

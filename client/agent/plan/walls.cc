@@ -126,7 +126,8 @@ class Finder {
           Cat("kerf gc and index rebuild end with INDEX_UNAVAILABLE: telling an epoch goes through "
               "all buckets, ",
               Time(walk_s), ", and --index-timeout-ms is ", Time(timeout_s), " (adr/0022)"),
-          Cat(LargerChunks(input_, walk_s / timeout_s),
+          Cat("a repository that kerfd --redis-layout 3 begins, which is told in a second; or ",
+              LargerChunks(input_, walk_s / timeout_s),
               "; or --index embedded; or again, for what was raised stays so"));
     }
   }
