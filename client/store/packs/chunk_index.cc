@@ -37,7 +37,7 @@ ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen, std::uint64_
       rows_(0, RowHash{this}, RowEqual{this}) {}
 
 absl::Status ChunkIndex::Refresh() {
-  KERF_ASSIGN_OR_RETURN(const bool fits, RefreshIfItFits());
+  KERF_ASSIGN_OR_RETURN(const bool fits, Learn(Sampling::kReadsAll));
   if (fits) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       Cat(packs_directory_, ": it holds more than the ", max_chunk_count_,
@@ -52,7 +52,7 @@ absl::StatusOr<bool> ChunkIndex::LookAgain() {
   return before != packs();
 }
 
-absl::StatusOr<bool> ChunkIndex::RefreshIfItFits() {
+absl::StatusOr<bool> ChunkIndex::Learn(Sampling sampling) {
   // Known before the directory is listed: what AddPack brings meanwhile is not missed in the list.
   absl::flat_hash_set<std::string> gone;
   for (const auto& pack : packs()) gone.insert(PackIdToHex(pack->id));
@@ -75,12 +75,20 @@ absl::StatusOr<bool> ChunkIndex::RefreshIfItFits() {
   const unsigned thread_count = unknown.size() < kMinPacksForThreads ? 1 : 0;
   std::atomic<std::uint64_t> chunk_count = 0;
   for (const auto& pack : packs()) chunk_count += pack->footer.chunks.size();
+  // The names of packs are random, so that the first ones are a sample of all.
+  const bool may_guess = sampling == Sampling::kMayGuess && chunk_count == 0;
+  std::atomic<std::size_t> read_count = 0;
+  std::atomic<bool> fits = chunk_count <= max_chunk_count_;
   ForEachInParallel(unknown.size(), thread_count, [&](std::size_t index) {
-    if (chunk_count > max_chunk_count_) return;
+    if (!fits) return;
     read[index] = ReadPackFooterAnyhow(PackPath(unknown[index]), unknown[index]);
-    if (read[index].ok()) chunk_count += read[index]->footer.chunks.size();
+    if (!read[index].ok()) return;
+    const std::uint64_t count = chunk_count += read[index]->footer.chunks.size();
+    const bool is_sample = ++read_count == kSamplePacks && may_guess;
+    const std::uint64_t guess = is_sample ? count / kSamplePacks * unknown.size() / 2 : 0;
+    if (count > max_chunk_count_ || guess > max_chunk_count_) fits = false;
   });
-  if (chunk_count > max_chunk_count_) return false;
+  if (!fits) return false;
   std::vector<std::shared_ptr<const KnownPack>> added;
   std::vector<DamagedPack> damaged;
   for (std::size_t index = 0; index < read.size(); ++index) {

@@ -56,8 +56,10 @@ class ChunkIndex final : public ChunkPlaces {
   // only for a directory that cannot be listed (see kAsFarAsListed), or ResourceExhausted for more
   // chunks than max_chunk_count.
   absl::Status Refresh();
-  // The same; false, and nothing is learnt or forgotten, for more chunks than max_chunk_count.
-  absl::StatusOr<bool> RefreshIfItFits();
+  // The same; false, and nothing is learnt or forgotten, for more chunks than max_chunk_count. Of a
+  // folder of which nothing is known yet it may also say so behind its first kSamplePacks packs, if
+  // all of it would be twice as much as fits where the others are as full.
+  absl::StatusOr<bool> RefreshIfItFits() { return Learn(Sampling::kMayGuess); }
   // Refresh; true if other packs are there than before.
   absl::StatusOr<bool> LookAgain() override;
 
@@ -78,7 +80,11 @@ class ChunkIndex final : public ChunkPlaces {
 
   const std::string& packs_directory() const override { return packs_directory_; }
 
+  static constexpr std::size_t kSamplePacks = 256;
+
  private:
+  enum class Sampling { kMayGuess, kReadsAll };
+
   // Position of a pack in slots_, and of the chunk in its footer.
   struct Row {
     std::uint32_t slot = 0;
@@ -103,6 +109,7 @@ class ChunkIndex final : public ChunkPlaces {
   const Digest& DigestOf(const Row& row) const {
     return slots_[row.slot]->footer.chunks[row.chunk_index].digest;
   }
+  absl::StatusOr<bool> Learn(Sampling sampling);
   void Insert(std::shared_ptr<const KnownPack> pack);
   void Remove(const absl::flat_hash_set<std::string>& names);
   ChunkPlace PlaceOf(const Row& row) const { return {slots_[row.slot], row.chunk_index}; }

@@ -14,6 +14,8 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "client/store/format/file_hook.h"
+#include "client/store/testing/hollow_packs.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -143,6 +145,72 @@ TEST_F(ChunkIndexTest, MoreChunksThanMemoryHasRoomForAreAnErrorThatSaysSo) {
   const absl::Status status = small.Refresh();
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_NE(MessageOf(status).find("more than the 3 chunks"), std::string_view::npos) << status;
+}
+
+// Of packs that are opened.
+class OpenCount final : public FileHook {
+ public:
+  OpenCount() { SetFileHookForTest(this); }
+  ~OpenCount() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    if (operation.kind == FileOperation::Kind::kOpen) ++count_;
+    return absl::OkStatus();
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::atomic<std::size_t> count_ = 0;
+};
+
+// In ascending order.
+PackId NumberedId(std::uint32_t number) {
+  PackId id;
+  id.bytes[0] = static_cast<std::uint8_t>(number / 256);
+  id.bytes[1] = static_cast<std::uint8_t>(number);
+  return id;
+}
+
+TEST_F(ChunkIndexTest, AStoreThatIsMuchTooLargeIsNotReadToItsEnd) {
+  constexpr std::uint32_t kPackCount = 2000;
+  constexpr std::uint32_t kPackChunks = 4;
+  const std::string packs = store_.store().packs_directory();
+  for (std::uint32_t number = 0; number < kPackCount; ++number) {
+    WriteHollowPack(packs, NumberedId(number), std::uint64_t{number} * kPackChunks, kPackChunks);
+  }
+  const auto opened_until_refused = [&](std::uint64_t max_chunk_count) {
+    const OpenCount opened;
+    ChunkIndex index(packs, SeenPacks::kAreThere, max_chunk_count);
+    const absl::StatusOr<bool> fits = index.RefreshIfItFits();
+    EXPECT_TRUE(fits.ok() && !*fits);
+    EXPECT_TRUE(index.packs().empty());
+    return opened.count();
+  };
+  // Some more by the other threads.
+  EXPECT_LT(opened_until_refused(kPackCount * kPackChunks / 2 - 1), ChunkIndex::kSamplePacks + 200);
+  EXPECT_GT(opened_until_refused(kPackCount * kPackChunks / 2), kPackCount / 2 - 1);
+  ChunkIndex index(packs, SeenPacks::kAreThere, kPackCount * kPackChunks);
+  const absl::StatusOr<bool> fits = index.RefreshIfItFits();
+  EXPECT_TRUE(fits.ok() && *fits);
+  EXPECT_EQ(index.packs().size(), kPackCount);
+  EXPECT_TRUE(index.Contains(HollowChunk(kPackCount * kPackChunks - 1).digest));
+}
+
+// Who needs all chunks is not refused by a guess.
+TEST_F(ChunkIndexTest, AGuessRefusesNobodyWhoNeedsAll) {
+  constexpr std::uint32_t kPackCount = 2000;
+  const std::string packs = store_.store().packs_directory();
+  std::uint64_t chunk_count = 0;
+  for (std::uint32_t number = 0; number < kPackCount; ++number) {
+    const std::uint32_t count = number < 2 * ChunkIndex::kSamplePacks ? 20 : 1;
+    WriteHollowPack(packs, NumberedId(number), chunk_count, count);
+    chunk_count += count;
+  }
+  // The guess is 20 for each pack, and half of that is more than there are.
+  ASSERT_LT(chunk_count, 20 * kPackCount / 2);
+  ChunkIndex index(packs, SeenPacks::kAreThere, chunk_count);
+  EXPECT_TRUE(index.Refresh().ok());
+  EXPECT_EQ(index.packs().size(), kPackCount);
 }
 
 TEST_F(ChunkIndexTest, IsReadWhileItIsRefreshed) {
