@@ -103,6 +103,7 @@ class PowerCut {
     past.network = moment_.network;
     past.contents = world_.contents;
     past.files_of = world_.files_of;
+    past.agents_go_by_place = world_.agents_go_by_place;
     SimWorld after(random.Next(), std::move(past));
     KERF_RETURN_IF_ERROR(CheckWhole(after));
     if (world_.parity_percent > 0) KERF_RETURN_IF_ERROR(after.CheckSnapshotsHaveParity());
@@ -167,7 +168,7 @@ struct Totals {
   std::uint64_t merged = 0;
 };
 
-void CutOneWorld(std::uint64_t seed, Totals& totals) {
+void CutOneWorld(std::uint64_t seed, bool agents_go_by_place, Totals& totals) {
   SCOPED_TRACE(Cat("KERF_TEST_SEED=", seed, " KERF_POWER_CUT_WORLDS=1 replays this world alone"));
   Random random(seed);
   const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
@@ -175,6 +176,7 @@ void CutOneWorld(std::uint64_t seed, Totals& totals) {
   SetFileHookForTest(&recorder);
   SimWorld::Past nothing;
   nothing.folder = folder.path();
+  nothing.agents_go_by_place = agents_go_by_place;
   if (random.OneIn(2)) nothing.parity_percent = kParityPercent;
   SimWorld world(random.Next(), std::move(nothing));
   recorder.Watch(world);
@@ -209,12 +211,12 @@ void CutOneWorld(std::uint64_t seed, Totals& totals) {
   totals.merged += world.merged_pack_count;
 }
 
-TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
+void CutWorlds(bool agents_go_by_place) {
   std::uint64_t seed = TestSeed();
   Random seeds(seed);
   Totals totals;
-  for (int number = 0; number < WorldCount() && !HasFatalFailure(); ++number) {
-    CutOneWorld(seed, totals);
+  for (int number = 0; number < WorldCount() && !testing::Test::HasFatalFailure(); ++number) {
+    CutOneWorld(seed, agents_go_by_place, totals);
     seed = seeds.Next();
   }
   std::printf(
@@ -224,6 +226,10 @@ TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
   EXPECT_GT(totals.confirmed, 0);
   EXPECT_GT(totals.collections, 0);
 }
+
+TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) { CutWorlds(false); }
+
+TEST(PowerCutTest, SoItIsWhereAgentsGoByPlace) { CutWorlds(true); }
 
 }  // namespace
 }  // namespace kerf::agent

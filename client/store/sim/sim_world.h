@@ -16,6 +16,7 @@
 #include "client/store/collect/collection.h"
 #include "client/store/collect/collection_guard.h"
 #include "client/store/packs/chunk_index.h"
+#include "client/store/packs/placed_chunks.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -86,6 +87,8 @@ class SimAgent {
   enum class Phase { kIdle, kUpload, kPublish, kCheck, kConfirm };
 
   void Begin();
+  void LookAtStore(const CollectionGuard& seen);
+  std::optional<ChunkPlace> FindPlace(const ChunkRef& chunk) const;
   void UploadOne();
   void Keep(const std::string& content);
   void Publish();
@@ -99,8 +102,12 @@ class SimAgent {
   bool trusting_ = false;
   CollectionGuard guard_;
   std::uint64_t session_epoch_ = 0;
+  // Of agents with a list of the store's chunks.
   std::unique_ptr<ChunkIndex> index_;
   DigestSet distrusted_;
+  // Of those that go by place, and what of collections they have seen before.
+  std::unique_ptr<PlacedChunks> placed_;
+  CollectionGuard seen_;
   std::vector<std::string> to_upload_;
   FileChunks files_;
   store::v1::Snapshot snapshot_;
@@ -134,6 +141,8 @@ class SimWorld {
     std::map<std::string, FileChunks> files_of;
     // Of a store that is made anew, for its packs.
     unsigned parity_percent = 0;
+    // How agents know what the store has: docs/adr/0026-chunks-by-place.md.
+    bool agents_go_by_place = false;
   };
 
   explicit SimWorld(std::uint64_t seed) : SimWorld(seed, Past()) {}
@@ -168,6 +177,7 @@ class SimWorld {
   std::vector<std::uint64_t> lives;
   // Since the store is there; 0 as well if that is not known.
   const unsigned parity_percent;
+  const bool agents_go_by_place;
   // In their order: the last one of an id counts.
   std::vector<Promise> promises;
   int confirmed_count = 0;
@@ -192,6 +202,10 @@ class SimWorld {
   int refused_parity_count = 0;
   // That nothing but parity could give back, or of which that was damaged itself.
   int mended_with_parity_count = 0;
+  // Of agents that go by place: chunks that were not where the index said, and those that a
+  // collection was about to delete there.
+  int misplaced_count = 0;
+  int condemned_place_count = 0;
   // Whether the disk may be full for collections. Not where another FileHook looks on.
   bool may_fill_disk = false;
 
