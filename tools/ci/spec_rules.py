@@ -25,7 +25,6 @@ OF_SECTION = re.compile(r"^\*[^*\n](?:.|\n(?!\n))*", re.MULTILINE)
 # Neither by a test nor by a case, and why.
 BY_NOBODY = {
     "CLI-4": "no test waits for the pings of a client; what a server does about too many: PRO-5",
-    "COL-17": "kerf's own agent does not do it yet",
     "COL-42": "of network file systems no test has one",
     "PRO-95": "a front puts in Drain alone, which 0.1.0 has",
     "ROU-6": "says what a front cannot do, and what its operator does instead",

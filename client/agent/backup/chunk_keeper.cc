@@ -9,8 +9,8 @@
 
 namespace kerf::agent {
 
-ChunkKeeper::ChunkKeeper(ChunkIndex& index, DigestAlgorithm digest_algorithm)
-    : index_(index),
+ChunkKeeper::ChunkKeeper(KnownChunks& known, DigestAlgorithm digest_algorithm)
+    : known_(known),
       digest_check_(digest_algorithm),
       digest_size_bytes_(DigestSizeBytes(digest_algorithm)) {}
 
@@ -29,15 +29,28 @@ absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
   return chunk.is_cut_here ? absl::OkStatus() : digest_check_.Add(chunk.digest, bytes);
 }
 
+// Where the store has the chunk. Not under the lock: a footer may have to be read.
+std::optional<ChunkPlace> ChunkKeeper::FindPlace(const AnsweredChunk& chunk) {
+  std::optional<ChunkPlace> place = known_.Find(chunk.digest);
+  // Where the server says that it is, it may be since the list was made.
+  if (!place.has_value() && chunk.verdict != v1::VERDICT_NEW) {
+    place = known_.FindNamed({chunk.digest, chunk.length_bytes}, chunk.locator);
+  }
+  return place;
+}
+
 // Null if the chunk is stored, or on its way into a pack.
 PackWriter* ChunkKeeper::WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk) {
+  std::optional<ChunkPlace> place = FindPlace(chunk);
   const std::lock_guard lock(mutex_);
   ++counts_.chunks;
   counts_.bytes += chunk.length_bytes;
-  const bool distrusted = distrusted_.contains(chunk.digest) && !restored_.contains(chunk.digest);
-  std::optional<ChunkPlace> place;
-  if (!distrusted) place = index_.Locate(chunk.digest);
+  // Of this run, sealed meanwhile.
+  if (!place.has_value()) place = known_.Find(chunk.digest);
   if (place.has_value()) {
+    if (lanes_.at(&lane).content == LaneContent::kMetadata) {
+      known_.NameMetadata({chunk.digest, chunk.length_bytes}, place->locator());
+    }
     if (chunk.verdict == v1::VERDICT_DUPLICATE) return nullptr;
     // One of this run's own is on its way to the index.
     const bool is_own = own_packs_.contains(place->pack->id);
@@ -111,13 +124,15 @@ void ChunkKeeper::OnSealed(SealedPack pack) {
   const std::vector<PackChunk> chunks = pack.footer.chunks;
   std::lock_guard lock(mutex_);
   own_packs_.insert(id);
-  index_.AddPack(std::move(pack));
+  known_.AddPack(std::move(pack));
   for (std::uint32_t index = 0; index < chunks.size(); ++index) {
     const Digest& digest = chunks[index].digest;
-    if (distrusted_.contains(digest)) restored_.insert(digest);
     const auto found = unsealed_.find(digest);
     if (found == unsealed_.end()) continue;
     for (const Waiter& waiter : found->second) {
+      if (lanes_.at(waiter.lane).content == LaneContent::kMetadata) {
+        known_.NameMetadata({digest, chunks[index].length_bytes}, EncodeLocator(id, index));
+      }
       AddCommit(*waiter.lane, digest, EncodeLocator(id, index), waiter.answer_count);
     }
     unsealed_.erase(found);

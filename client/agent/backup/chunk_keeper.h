@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -10,11 +11,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "client/agent/backup/chunk_taker.h"
 #include "client/agent/backup/digest_check.h"
-#include "client/store/packs/chunk_index.h"
+#include "client/agent/backup/known_chunks.h"
+#include "client/store/packs/known_pack.h"
 #include "client/store/packs/pack_writer.h"
 
 namespace kerf::agent {
@@ -32,31 +33,20 @@ struct ChunkCounts {
   // Answered NEW though the store held them before this run: the index has lost them, or has not
   // heard of them yet (another agent's commit is under way, or that agent has died), and is told
   // again. So each insert that it has lost is counted by the first later backup that meets the
-  // chunk.
+  // chunk. A run by place does not know of them, and stores them.
   std::uint64_t healed_chunks = 0;
-  // Answered DUPLICATE though the store does not hold them.
+  // Answered DUPLICATE though they are not known to be in the store.
   std::uint64_t stale_chunks = 0;
 };
 
 enum class LaneContent { kFiles, kMetadata };
 
-// What the store holds is decided by the store itself (its ChunkIndex), never by the server's word
+// What the store holds is decided by the store itself (KnownChunks), never by the server's word
 // alone. Thread-safe.
 class ChunkKeeper final : public ChunkTaker {
  public:
-  // `index` outlives the keeper.
-  ChunkKeeper(ChunkIndex& index, DigestAlgorithm digest_algorithm);
-
-  // These chunks are stored anew, whatever the server says and the index shows. Before the first
-  // Take.
-  void Distrust(absl::flat_hash_set<Digest, DigestHash> digests) {
-    distrusted_ = std::move(digests);
-  }
-
-  // True if the store has the chunk and will keep it.
-  bool Holds(const Digest& digest) const {
-    return !distrusted_.contains(digest) && index_.Contains(digest);
-  }
+  // `known` outlives the keeper.
+  ChunkKeeper(KnownChunks& known, DigestAlgorithm digest_algorithm);
 
   // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
   void AddLane(ChunkLane& lane, PackWriter& writer, LaneContent content);
@@ -98,6 +88,7 @@ class ChunkKeeper final : public ChunkTaker {
   };
 
   PackWriter* WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk);
+  std::optional<ChunkPlace> FindPlace(const AnsweredChunk& chunk);
   void AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                  std::uint64_t resolved_chunks);
   void AddStale(ChunkLane& lane, const AnsweredChunk& chunk);
@@ -105,10 +96,9 @@ class ChunkKeeper final : public ChunkTaker {
   static void SendCommits(ChunkLane& lane, LaneState& state);
   static void SendStales(ChunkLane& lane, LaneState& state);
 
-  ChunkIndex& index_;
+  KnownChunks& known_;
   DigestCheck digest_check_;
   const std::size_t digest_size_bytes_;
-  absl::flat_hash_set<Digest, DigestHash> distrusted_;
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<ChunkLane*, LaneState> lanes_;
@@ -116,8 +106,6 @@ class ChunkKeeper final : public ChunkTaker {
   absl::flat_hash_map<Digest, std::vector<Waiter>, DigestHash> unsealed_;
   // Of this run.
   std::set<PackId> own_packs_;
-  // Of distrusted_: those that this run has stored again.
-  absl::flat_hash_set<Digest, DigestHash> restored_;
   ChunkCounts counts_;
 };
 

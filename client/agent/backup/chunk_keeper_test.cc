@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "client/store/collect/collection_plan.h"
 #include "client/store/testing/disk_hook.h"
 #include "client/store/testing/test_store.h"
 
@@ -30,7 +32,7 @@ class WatchedLane final : public ChunkLane {
     for (const v1::CommitEntry& entry : entries) {
       Digest digest;
       std::memcpy(digest.bytes.data(), entry.digest().data(), entry.digest().size());
-      if (!disk_.Survives(digest)) ++lost_count;
+      if (is_watched && !disk_.Survives(digest)) ++lost_count;
       const std::lock_guard lock(mutex_);
       committed[digest] = entry.locator();
     }
@@ -38,10 +40,14 @@ class WatchedLane final : public ChunkLane {
   }
   void ReportStale(std::span<const v1::CommitEntry> entries) override {
     stale_count += static_cast<int>(entries.size());
+    for (const v1::CommitEntry& entry : entries) last_stale_locator = entry.locator();
     ++report_count;
   }
 
+  // Each look goes through the whole disk.
+  bool is_watched = true;
   std::map<Digest, std::string> committed;
+  std::string last_stale_locator;
   std::atomic<int> lost_count = 0;
   std::atomic<int> stale_count = 0;
   std::atomic<int> report_count = 0;
@@ -54,7 +60,9 @@ class WatchedLane final : public ChunkLane {
 
 class ChunkKeeperTest : public testing::Test {
  protected:
-  ChunkKeeperTest() {
+  // What may be known of the store: all of it.
+  explicit ChunkKeeperTest(std::uint64_t memory_bytes = kChunkListBytes)
+      : known_(store_.store().packs_directory(), {.memory_bytes = memory_bytes}) {
     PackWriterOptions options = store_.writer_options();
     options.target_pack_bytes = 2000;
     options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
@@ -63,9 +71,28 @@ class ChunkKeeperTest : public testing::Test {
     keeper_.AddLane(other_lane_, *writer_, LaneContent::kMetadata);
   }
 
-  absl::Status Take(WatchedLane& lane, const std::string& content, v1::Verdict verdict) {
+  // As a backup does it before its first chunk.
+  absl::Status Open() {
+    guard_ = *CollectionGuard::Begin(store_.store());
+    is_open_ = true;
+    return known_.Open(guard_);
+  }
+  absl::Status Take(WatchedLane& lane, const std::string& content, v1::Verdict verdict,
+                    const std::string& locator = "") {
+    if (!is_open_) {
+      EXPECT_TRUE(Open().ok());
+    }
     const ChunkRef ref = RefOf(content);
-    return keeper_.Take(lane, {ref.digest, ref.length_bytes, verdict, ""}, BytesOf(content));
+    return keeper_.Take(lane, {ref.digest, ref.length_bytes, verdict, locator}, BytesOf(content));
+  }
+  // Of a collection that is under way.
+  void PlanToDelete(const SealedPack& pack) {
+    CollectionPlan plan;
+    plan.target_epoch = 3;
+    plan.packs = {{pack.id, std::vector<bool>(pack.footer.chunks.size(), true)}};
+    ASSERT_TRUE(
+        WriteCollectionPlan(store_.store().plan_path(), store_.store().temporary_directory(), plan)
+            .ok());
   }
   bool Committed(const WatchedLane& lane, const std::string& content) {
     return lane.committed.contains(RefOf(content).digest);
@@ -80,8 +107,10 @@ class ChunkKeeperTest : public testing::Test {
   const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
   DiskHook disk_{folder_.path()};
   TestStore store_{folder_.path()};
-  ChunkIndex index_{store_.store().packs_directory(), SeenPacks::kAreDurable};
-  ChunkKeeper keeper_{index_, DigestAlgorithm::kBlake3};
+  CollectionGuard guard_;
+  bool is_open_ = false;
+  KnownChunks known_;
+  ChunkKeeper keeper_{known_, DigestAlgorithm::kBlake3};
   WatchedLane lane_{disk_};
   WatchedLane other_lane_{disk_};
   // Last: its threads use all of the above.
@@ -155,7 +184,6 @@ TEST_F(ChunkKeeperTest, AStaleChunkIsReportedOnceByEachLaneHoweverOftenItIsAnswe
 
 TEST_F(ChunkKeeperTest, WhatTheStoreHasIsCommittedFromThere) {
   store_.WritePack({"content", "known"});
-  ASSERT_TRUE(index_.Refresh().ok());
   ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
   ASSERT_TRUE(Take(lane_, "known", v1::VERDICT_DUPLICATE).ok());
   Finish();
@@ -169,7 +197,6 @@ TEST_F(ChunkKeeperTest, WhatTheStoreHasIsCommittedFromThere) {
 TEST_F(ChunkKeeperTest, AVerdictThatNobodyKnowsIsNew) {
   constexpr auto kLater = static_cast<v1::Verdict>(99);
   store_.WritePack({"known"});
-  ASSERT_TRUE(index_.Refresh().ok());
   ASSERT_TRUE(Take(lane_, "content", kLater).ok());
   ASSERT_TRUE(Take(lane_, "known", kLater).ok());
   Finish();
@@ -203,10 +230,10 @@ TEST_F(ChunkKeeperTest, APackOfAnotherAgentIsCommittedOnlyWhenItsNameIsDurable) 
     ASSERT_TRUE(another.Add(RefOf(content).digest, BytesOf(content)).ok());
     ASSERT_FALSE(another.Flush().ok());
   }
-  EXPECT_FALSE(index_.Refresh().ok());
+  EXPECT_FALSE(Open().ok());
   disk_.RefuseWith({});
-  ASSERT_TRUE(index_.Refresh().ok());
-  ASSERT_TRUE(index_.Contains(RefOf("content").digest));
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(known_.Find(RefOf("content").digest).has_value());
   ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
   Finish();
   EXPECT_TRUE(Committed(lane_, "content"));
@@ -214,9 +241,10 @@ TEST_F(ChunkKeeperTest, APackOfAnotherAgentIsCommittedOnlyWhenItsNameIsDurable) 
 
 // A server that gives a chunk the name of another one must not put that one into the snapshot.
 TEST_F(ChunkKeeperTest, AChunkUnderTheNameOfAStoredOneIsRefused) {
+  ASSERT_TRUE(Open().ok());
   // By a keeper of its own: one that has met such a chunk is done for.
   const auto is_refused = [&](v1::Verdict verdict, bool is_sealed) {
-    ChunkKeeper keeper(index_, DigestAlgorithm::kBlake3);
+    ChunkKeeper keeper(known_, DigestAlgorithm::kBlake3);
     PackWriterOptions options = store_.writer_options();
     options.on_sealed = [&keeper](SealedPack pack) { keeper.OnSealed(std::move(pack)); };
     PackWriter writer(std::move(options));
@@ -244,10 +272,10 @@ TEST_F(ChunkKeeperTest, AChunkUnderTheNameOfAStoredOneIsRefused) {
 }
 
 TEST_F(ChunkKeeperTest, ADistrustedChunkIsStoredAnew) {
-  store_.WritePack({"content"});
-  ASSERT_TRUE(index_.Refresh().ok());
-  keeper_.Distrust({RefOf("content").digest});
-  EXPECT_FALSE(keeper_.Holds(RefOf("content").digest));
+  PlanToDelete(store_.WritePack({"content"}));
+  ASSERT_TRUE(Open().ok());
+  const std::vector<ChunkRef> chunks = {RefOf("content")};
+  EXPECT_FALSE(known_.HoldAll(chunks));
   ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_UNVERIFIED).ok());
   EXPECT_FALSE(Committed(lane_, "content"));
   Finish();
@@ -267,6 +295,124 @@ TEST_F(ChunkKeeperTest, WhenTheDiskIsFullNothingIsCommitted) {
   keeper_.SendCommits();
   EXPECT_TRUE(lane_.committed.empty());
   EXPECT_TRUE(absl::IsResourceExhausted(Take(lane_, "more", v1::VERDICT_NEW)));
+}
+
+// Of another agent, which has also told the index: its entry is sound.
+TEST_F(ChunkKeeperTest, WhatHasComeSinceTheListIsFoundWhereTheServerSays) {
+  ASSERT_TRUE(Open().ok());
+  const SealedPack pack = store_.WritePack({"other", "content"});
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_DUPLICATE, EncodeLocator(pack.id, 1)).ok());
+  Finish();
+  EXPECT_EQ(lane_.stale_count, 0);
+  EXPECT_EQ(keeper_.counts().new_chunks, 0u);
+  EXPECT_TRUE(lane_.committed.empty());
+}
+
+// Without a list of the store's chunks.
+class ByPlaceKeeperTest : public ChunkKeeperTest {
+ protected:
+  ByPlaceKeeperTest() : ChunkKeeperTest(0) {}
+};
+
+TEST_F(ByPlaceKeeperTest, AChunkThatLiesWhereTheServerSaysIsNotStored) {
+  const SealedPack pack = store_.WritePack({"one", "two", "three"});
+  constexpr auto kLater = static_cast<v1::Verdict>(99);
+  ASSERT_TRUE(Take(lane_, "one", v1::VERDICT_DUPLICATE, EncodeLocator(pack.id, 0)).ok());
+  ASSERT_TRUE(known_.is_by_place());
+  ASSERT_TRUE(Take(lane_, "two", v1::VERDICT_UNVERIFIED, EncodeLocator(pack.id, 1)).ok());
+  ASSERT_TRUE(Take(lane_, "three", kLater, EncodeLocator(pack.id, 2)).ok());
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, 0u);
+  EXPECT_EQ(lane_.stale_count, 0);
+  EXPECT_FALSE(Committed(lane_, "one"));
+  EXPECT_EQ(lane_.committed[RefOf("two").digest], EncodeLocator(pack.id, 1));
+  EXPECT_EQ(lane_.committed[RefOf("three").digest], EncodeLocator(pack.id, 2));
+  EXPECT_EQ(lane_.resolved_count, 2u);
+}
+
+TEST_F(ByPlaceKeeperTest, AChunkThatLiesElsewhereIsStoredAndReported) {
+  const SealedPack pack = store_.WritePack({"one", "two"});
+  const std::string wrong = EncodeLocator(pack.id, 1);
+  ASSERT_TRUE(Take(lane_, "one", v1::VERDICT_DUPLICATE, wrong).ok());
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "one"));
+  EXPECT_EQ(lane_.stale_count, 1);
+  EXPECT_EQ(lane_.last_stale_locator, wrong);
+  EXPECT_EQ(store_.PackFiles().size(), 2u);
+}
+
+TEST_F(ByPlaceKeeperTest, AChunkOfAPackThatIsGoneIsStored) {
+  const SealedPack pack = store_.WritePack({"one", "two"});
+  ASSERT_TRUE(Open().ok());
+  std::filesystem::remove(PackPathIn(store_.store().packs_directory(), pack.id));
+  ASSERT_TRUE(Take(lane_, "one", v1::VERDICT_DUPLICATE, EncodeLocator(pack.id, 0)).ok());
+  ASSERT_TRUE(Take(lane_, "two", v1::VERDICT_UNVERIFIED, EncodeLocator(pack.id, 1)).ok());
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, 2u);
+  EXPECT_EQ(lane_.stale_count, 1);
+  EXPECT_TRUE(Committed(lane_, "one") && Committed(lane_, "two"));
+  EXPECT_EQ(store_.PackFiles().size(), 1u);
+}
+
+TEST_F(ByPlaceKeeperTest, AChunkThatACollectionWillDeleteIsStoredAnew) {
+  const SealedPack pack = store_.WritePack({"one", "two"});
+  PlanToDelete(pack);
+  ASSERT_TRUE(Take(lane_, "one", v1::VERDICT_DUPLICATE, EncodeLocator(pack.id, 0)).ok());
+  ASSERT_TRUE(Take(lane_, "two", v1::VERDICT_UNVERIFIED, EncodeLocator(pack.id, 1)).ok());
+  EXPECT_FALSE(known_.HoldAll(std::vector<ChunkRef>{RefOf("one")}));
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, 2u);
+  EXPECT_NE(lane_.committed[RefOf("two").digest], EncodeLocator(pack.id, 1));
+  EXPECT_EQ(store_.PackFiles().size(), 2u);
+}
+
+// Nobody says where it might be.
+TEST_F(ByPlaceKeeperTest, WhatIsCalledNewIsStored) {
+  store_.WritePack({"content"});
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  Finish();
+  ASSERT_TRUE(Take(other_lane_, "content", v1::VERDICT_NEW).ok());
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, 1u);
+  EXPECT_EQ(keeper_.counts().healed_chunks, 0u);
+  EXPECT_EQ(lane_.resolved_count, 2u);
+  EXPECT_EQ(other_lane_.resolved_count, 1u);
+}
+
+TEST_F(ByPlaceKeeperTest, AChunkUnderTheNameOfAStoredOneIsRefused) {
+  const SealedPack pack = store_.WritePack({"content"});
+  ASSERT_TRUE(Open().ok());
+  const ChunkRef ref = RefOf("content");
+  const std::string other = "CONTENT";
+  const absl::Status taken = keeper_.Take(
+      lane_, {ref.digest, ref.length_bytes, v1::VERDICT_DUPLICATE, EncodeLocator(pack.id, 0)},
+      BytesOf(other));
+  EXPECT_TRUE(taken.ok() || absl::IsDataLoss(taken));
+  EXPECT_TRUE(absl::IsDataLoss(keeper_.CheckTaken()));
+}
+
+// More than a run remembers of what it has stored: the server remembers the rest.
+TEST_F(ByPlaceKeeperTest, MoreNewChunksThanARunRemembersAreStoredOnce) {
+  const std::size_t count = KnownChunks::kMinOwnBytes / (sizeof(PackChunk) + 24) * 3 / 2;
+  const auto content_of = [](std::size_t number) { return Cat("chunk ", number); };
+  lane_.is_watched = false;
+  for (std::size_t number = 0; number < count; ++number) {
+    ASSERT_TRUE(Take(lane_, content_of(number), v1::VERDICT_NEW).ok());
+  }
+  Finish();
+  ASSERT_EQ(lane_.committed.size(), count);
+  std::size_t forgotten_count = 0;
+  for (std::size_t number = 0; number < count; number += 100) {
+    const Digest digest = RefOf(content_of(number)).digest;
+    if (!known_.Find(digest).has_value()) ++forgotten_count;
+    ASSERT_TRUE(
+        Take(other_lane_, content_of(number), v1::VERDICT_DUPLICATE, lane_.committed[digest]).ok());
+  }
+  EXPECT_GT(forgotten_count, 0u);
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, count);
+  EXPECT_EQ(other_lane_.stale_count, 0);
 }
 
 }  // namespace

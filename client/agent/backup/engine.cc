@@ -70,10 +70,13 @@ class Engine {
         options_(options),
         progress_(progress),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
-        index_(store.packs_directory(), SeenPacks::kAreDurable),
-        keeper_(index_, store.digest_algorithm()),
+        known_(store.packs_directory(), options.known),
+        keeper_(known_, store.digest_algorithm()),
         late_commits_(
-            index_, options.retry, RandomSeed(),
+            [this](const Digest& digest, std::string_view locator) {
+              return known_.LengthAt(digest, locator);
+            },
+            options.retry, RandomSeed(),
             [this](std::span<const StoredChunk> chunks, client::CallCancellation& cancellation) {
               return SendLate(chunks, cancellation);
             }) {}
@@ -95,6 +98,7 @@ class Engine {
  private:
   FileSender::Options SenderOptions();
   absl::Status Prepare();
+  absl::Status OpenParent();
   absl::Status OpenLanes();
   void PlanReadingAhead();
   absl::StatusOr<std::unique_ptr<Lane>> OpenLane(const std::string& profile,
@@ -133,7 +137,7 @@ class Engine {
   const std::size_t digest_size_bytes_;
   // What collections of garbage had published when the run began.
   std::optional<CollectionGuard> guard_;
-  ChunkIndex index_;
+  KnownChunks known_;
   ChunkKeeper keeper_;
   LateCommits late_commits_;
   std::unique_ptr<PackWriter> data_writer_;
@@ -227,6 +231,7 @@ void Engine::Stop() {
   queue_.Abort();
   window_.Abort();
   late_commits_.Stop();
+  known_.Stop();
   for (const auto& lane : lanes_) lane->Cancel();
 }
 
@@ -368,12 +373,11 @@ absl::Status Engine::Prepare() {
   snapshot_.set_user(options_.user);
   snapshot_.set_profile(store_.config().profile());
   for (const std::string& path : options_.paths) snapshot_.add_paths(path);
-  // In this order: what the index of the store shows must be newer than the guard.
+  // In this order: what is known of the store must be newer than the guard.
   KERF_ASSIGN_OR_RETURN(guard_, CollectionGuard::Begin(store_));
   snapshot_.set_store_epoch(guard_->epoch());
   snapshot_.set_store_id(store_.config().id());
-  KERF_RETURN_IF_ERROR(index_.Refresh());
-  keeper_.Distrust(guard_->Distrusted(index_));
+  KERF_RETURN_IF_ERROR(known_.Open(*guard_));
   KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0, options_.compression));
   KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1, ForMetadata(options_.compression)));
   KERF_RETURN_IF_ERROR(OpenLanes());
@@ -401,17 +405,26 @@ absl::Status Engine::Prepare() {
     Warn(path, status);
   };
   KERF_ASSIGN_OR_RETURN(scanner_, MakeScanner(options_.paths, std::move(scan)));
-  if (options_.force) return absl::OkStatus();
+  return absl::OkStatus();
+}
+
+// May ask a server and wait for it: only while somebody watches.
+absl::Status Engine::OpenParent() {
+  if (options_.force || options_.stream_fd.has_value()) return absl::OkStatus();
   KERF_ASSIGN_OR_RETURN(const SnapshotList list, store_.ListSnapshots());
-  if (const auto parent = FindParent(list, options_.host, options_.paths)) {
-    reader_ = std::make_unique<ChunkReader>(index_, ChunkReader::Options());
-    absl::StatusOr<std::unique_ptr<ParentTree>> tree =
-        ParentTree::Open(*reader_, *parent, digest_size_bytes_, options_.max_kept_chunks);
-    if (tree.ok()) {
-      parent_ = *std::move(tree);
-      snapshot_.set_parent(parent->id());
-    }
+  const auto parent = FindParent(list, options_.host, options_.paths);
+  if (!parent.has_value()) return absl::OkStatus();
+  ParentTree::Expect expect;
+  if (known_.is_by_place()) {
+    expect = [this](ParentTree::ChunkSpan chunks) { known_.Expect(chunks); };
   }
+  ChunkPlaces& places = known_.PlacesOf(MetadataOf(*parent, digest_size_bytes_));
+  reader_ = std::make_unique<ChunkReader>(places, ChunkReader::Options());
+  absl::StatusOr<std::unique_ptr<ParentTree>> tree = ParentTree::Open(
+      *reader_, *parent, digest_size_bytes_, options_.max_kept_chunks, std::move(expect));
+  if (!tree.ok()) return absl::OkStatus();
+  parent_ = *std::move(tree);
+  snapshot_.set_parent(parent->id());
   return absl::OkStatus();
 }
 
@@ -422,8 +435,8 @@ absl::Status Engine::HandleNode(ScannedNode& scanned) {
       scanned.node.kind == NodeKind::kFile && scanned.node.hard_link_to.empty();
   BackupEntry* const before = has_content && parent_ != nullptr
                                   ? parent_->FindUnchanged(scanned, options_.ignore_device,
-                                                           [this](const ChunkRef& chunk) {
-                                                             return keeper_.Holds(chunk.digest);
+                                                           [this](ParentTree::ChunkSpan chunks) {
+                                                             return known_.HoldAll(chunks);
                                                            })
                                   : nullptr;
   const bool unchanged = before != nullptr;
@@ -529,6 +542,7 @@ absl::Status Engine::EmitReady(bool wait) {
 }
 
 absl::Status Engine::Scan() {
+  KERF_RETURN_IF_ERROR(OpenParent());
   ScannedNode scanned;
   while (scanner_->Next(scanned)) {
     KERF_RETURN_IF_ERROR(failure());
@@ -628,17 +642,17 @@ absl::Status Engine::Publish() {
   KERF_RETURN_IF_ERROR(PublishPending(store_, snapshot_));
   {
     std::lock_guard lock(mutex_);
-    guard_->NoteIndexEpoch(index_epoch_);
+    guard_->NoteIndexEpoch(std::max(index_epoch_, known_.index_epoch()));
   }
-  ChunkReader reader(index_, ChunkReader::Options());
-  KERF_ASSIGN_OR_RETURN(
-      const FinishCheck check, guard_->Check(store_, index_, [&](const ChunkVisitor& visit) {
-        return VisitSnapshot(snapshot_, digest_size_bytes_, reader, visit, EntryVisitor());
-      }));
+  KERF_ASSIGN_OR_RETURN(const FinishCheck check,
+                        known_.Check(store_, [&](ChunkReader& reader, const ChunkVisitor& visit) {
+                          return VisitSnapshot(snapshot_, digest_size_bytes_, reader, visit,
+                                               EntryVisitor());
+                        }));
   if (check.lost.empty()) return ConfirmPending(store_, snapshot_);
   KERF_RETURN_IF_ERROR(WithdrawPending(store_, snapshot_.id()));
   return absl::AbortedError(
-      Cat("collections of garbage took ", check.lost.size(), " chunks: run the backup again"));
+      Cat("collections of garbage took ", check.lost_count, " chunks: run the backup again"));
 }
 
 absl::StatusOr<BackupResult> Engine::Run() {
@@ -663,6 +677,7 @@ absl::StatusOr<BackupResult> Engine::Run() {
   const std::lock_guard lock(detour_mutex_);
   return BackupResult{snapshot_,
                       keeper_.counts(),
+                      known_.is_by_place(),
                       warning_count_,
                       index_warning,
                       resume_count_,

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "client/agent/backup/cache_warmer.h"
 #include "client/agent/backup/chunk_keeper.h"
+#include "client/agent/backup/known_chunks.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/progress.h"
 #include "client/agent/backup/who_cuts.h"
@@ -69,6 +70,8 @@ struct BackupOptions {
   Compression compression;
   // A pack is sealed when it has grown to this.
   std::uint64_t target_pack_bytes = PackWriterOptions().target_pack_bytes;
+  // What may be known of the store's chunks, and who knows more.
+  KnownChunks::Options known = {};
   // Longer recipes of the snapshot before are read only for files that have not changed.
   std::size_t max_kept_chunks = kMaxKeptChunks;
   std::string host;
@@ -93,6 +96,8 @@ inline constexpr unsigned kMaxLanes = 8;
 struct BackupResult {
   store::v1::Snapshot snapshot;
   ChunkCounts chunks;
+  // The store has more chunks than could be listed: each was looked for where the index said.
+  bool went_by_place = false;
   // Of entries that are not in the snapshot as they are.
   std::uint64_t warning_count = 0;
   // Why the server's index does not know all new chunks yet: no fault of the snapshot. OK if it

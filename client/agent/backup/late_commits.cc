@@ -13,9 +13,9 @@
 
 namespace kerf::agent {
 
-LateCommits::LateCommits(const ChunkIndex& index, const client::RetryLimits& retry,
-                         std::uint64_t seed, Send send, std::chrono::milliseconds finish_limit)
-    : index_(index),
+LateCommits::LateCommits(LengthAt length_at, const client::RetryLimits& retry, std::uint64_t seed,
+                         Send send, std::chrono::milliseconds finish_limit)
+    : length_at_(std::move(length_at)),
       send_(std::move(send)),
       finish_limit_(finish_limit),
       plan_(retry, seed),
@@ -32,13 +32,13 @@ void LateCommits::Add(std::vector<v1::CommitEntry> entries) {
     StoredChunk& chunk = chunks.emplace_back();
     std::memcpy(chunk.digest.bytes.data(), entry.digest().data(),
                 std::min(entry.digest().size(), chunk.digest.bytes.size()));
-    const std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
+    const std::optional<std::uint32_t> length_bytes = length_at_(chunk.digest, entry.locator());
     // Only what the store has is ever committed, but nothing else may be.
-    if (!place.has_value()) {
+    if (!length_bytes.has_value()) {
       chunks.pop_back();
       continue;
     }
-    chunk.length_bytes = place->chunk().length_bytes;
+    chunk.length_bytes = *length_bytes;
     chunk.locator = std::move(*entry.mutable_locator());
   }
   std::lock_guard lock(mutex_);

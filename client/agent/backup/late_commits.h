@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -15,8 +17,8 @@
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/retry.h"
 #include "client/store/format/chunk_ref.h"
-#include "client/store/packs/chunk_index.h"
 #include "kerf/v1/chunking.pb.h"
+#include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
 
@@ -27,15 +29,18 @@ class LateCommits {
   // Writes entries of at most kMaxBatch chunks; ends soon once it is cancelled.
   using Send = std::function<absl::Status(std::span<const StoredChunk>, client::CallCancellation&)>;
 
-  // `index`, which knows where the chunks are, must outlive it.
-  LateCommits(const ChunkIndex& index, const client::RetryLimits& retry, std::uint64_t seed,
-              Send send, std::chrono::milliseconds finish_limit = kFinishLimit);
+  // The length of a chunk that the store has at this place; nothing: it has none.
+  using LengthAt =
+      std::function<std::optional<std::uint32_t>(const Digest& digest, std::string_view locator)>;
+
+  LateCommits(LengthAt length_at, const client::RetryLimits& retry, std::uint64_t seed, Send send,
+              std::chrono::milliseconds finish_limit = kFinishLimit);
   // Ends all trying.
   ~LateCommits();
   LateCommits(const LateCommits&) = delete;
   LateCommits& operator=(const LateCommits&) = delete;
 
-  // Of chunks that are durable. Returns at once.
+  // Of chunks that are durable. Waits for nobody but `length_at`, which may read the disk.
   void Add(std::vector<v1::CommitEntry> entries);
   // Waits until all of them are written, have failed for good, or `finish_limit` is over: then
   // ends all trying, and says why.
@@ -53,7 +58,7 @@ class LateCommits {
   void Run();
   absl::Status SendBatch(std::span<const StoredChunk> batch);
 
-  const ChunkIndex& index_;
+  const LengthAt length_at_;
   const Send send_;
   const std::chrono::milliseconds finish_limit_;
   client::CallCancellation cancellation_;

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,23 +24,26 @@ namespace {
 class LateCommitsTest : public testing::Test {
  protected:
   LateCommitsTest() {
-    const std::string content = "what is committed late";
-    store_.WritePack({content});
-    EXPECT_TRUE(index_.Refresh().ok());
-    const ChunkRef chunk = RefOf(content);
+    const ChunkRef chunk = RefOf(kContent);
     entry_.set_digest(chunk.digest.bytes.data(), chunk.digest.bytes.size());
+    entry_.set_locator("its place");
   }
 
   // What is said in the end of a commit that `send` does not write in time.
   absl::Status TooLate(LateCommits::Send send) {
     const client::RetryLimits retry{.first_wait = std::chrono::milliseconds(1)};
-    LateCommits commits(index_, retry, 1, std::move(send), std::chrono::milliseconds(250));
+    LateCommits commits(LengthAt, retry, 1, std::move(send), std::chrono::milliseconds(250));
     commits.Add({entry_});
     return commits.Finish();
   }
 
-  TestStore store_;
-  ChunkIndex index_{store_.store().packs_directory(), SeenPacks::kAreDurable};
+  // The store has one chunk, at one place.
+  static std::optional<std::uint32_t> LengthAt(const Digest& digest, std::string_view locator) {
+    if (digest != RefOf(kContent).digest || locator != "its place") return std::nullopt;
+    return RefOf(kContent).length_bytes;
+  }
+
+  static constexpr char kContent[] = "what is committed late";
   v1::CommitEntry entry_;
 };
 
@@ -65,7 +71,7 @@ TEST_F(LateCommitsTest, OneThatRefusesIsQuoted) {
 TEST_F(LateCommitsTest, WhatWasNotAnsweredInTimeIsToldAgain) {
   const client::RetryLimits retry{.first_wait = std::chrono::milliseconds(1)};
   std::vector<std::size_t> told;
-  LateCommits commits(index_, retry, 1,
+  LateCommits commits(LengthAt, retry, 1,
                       [&told](std::span<const StoredChunk> chunks, client::CallCancellation&) {
                         told.push_back(chunks.size());
                         return told.size() < 3 ? absl::DeadlineExceededError("Deadline Exceeded")
@@ -80,7 +86,7 @@ TEST_F(LateCommitsTest, WhatWasNotAnsweredInTimeIsToldAgain) {
 // As a collection refuses it that came meanwhile: the session's epoch is over.
 TEST_F(LateCommitsTest, WhatIsRefusedIsNotToldAgain) {
   int count = 0;
-  LateCommits commits(index_, client::RetryLimits(), 1,
+  LateCommits commits(LengthAt, client::RetryLimits(), 1,
                       [&count](std::span<const StoredChunk>, client::CallCancellation&) {
                         ++count;
                         return absl::FailedPreconditionError("the epoch lies behind");
@@ -88,6 +94,23 @@ TEST_F(LateCommitsTest, WhatIsRefusedIsNotToldAgain) {
   commits.Add({entry_});
   EXPECT_TRUE(absl::IsFailedPrecondition(commits.Finish()));
   EXPECT_EQ(count, 1);
+}
+
+// A pack that is gone, say: nothing is told of it.
+TEST_F(LateCommitsTest, WhatIsNotThereIsNotTold) {
+  std::vector<std::uint32_t> lengths;
+  LateCommits commits(LengthAt, client::RetryLimits(), 1,
+                      [&](std::span<const StoredChunk> chunks, client::CallCancellation&) {
+                        for (const StoredChunk& chunk : chunks) {
+                          lengths.push_back(chunk.length_bytes);
+                        }
+                        return absl::OkStatus();
+                      });
+  v1::CommitEntry elsewhere = entry_;
+  elsewhere.set_locator("another place");
+  commits.Add({elsewhere, entry_});
+  EXPECT_TRUE(commits.Finish().ok());
+  EXPECT_EQ(lengths, std::vector<std::uint32_t>{RefOf(kContent).length_bytes});
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ class OvertakenBackupTest : public testing::Test {
     options.host = "host";
     // What is said behind one file is heard before the next one is answered.
     options.lane_count = 1;
+    options.known.memory_bytes = list_bytes_;
     BackupProgress progress;
     const absl::Status status = RunBackup(*store_, options, progress).status();
     EXPECT_TRUE(is_announced);
@@ -80,6 +81,7 @@ class OvertakenBackupTest : public testing::Test {
 
   std::size_t SnapshotCount() { return store_->ListSnapshots()->snapshots.size(); }
 
+  std::uint64_t list_bytes_ = kChunkListBytes;
   const TemporaryFolder folder_;
   const std::unique_ptr<Store> store_ = *Store::OpenOrCreate(
       folder_.path() + "/store", kDefaultProfileName, DigestAlgorithm::kBlake3);
@@ -88,9 +90,13 @@ class OvertakenBackupTest : public testing::Test {
 // The store's epoch is read as it was, by a file system that remembers too long, say.
 TEST_F(OvertakenBackupTest, AnIndexThatHasMovedOnIsReasonToLookAtAllChunks) {
   const PackThief thief(*store_, std::string(4096, 'n'));
-  const absl::Status status = Backup(/*index_epoch=*/2);
-  EXPECT_TRUE(absl::IsAborted(status)) << status;
-  EXPECT_EQ(SnapshotCount(), 0u);
+  // With a list of the store's chunks, and without.
+  for (const std::uint64_t list_bytes : {kChunkListBytes, std::uint64_t{0}}) {
+    list_bytes_ = list_bytes;
+    const absl::Status status = Backup(/*index_epoch=*/2);
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+    EXPECT_EQ(SnapshotCount(), 0u);
+  }
 }
 
 // That is how an index is without any collection, and one of 0.1.0 says nothing.
@@ -99,6 +105,7 @@ TEST_F(OvertakenBackupTest, OneThatHasNotIsNone) {
     EXPECT_TRUE(Backup(index_epoch).ok());
     EXPECT_EQ(SnapshotCount(), index_epoch + 1);
   }
+  list_bytes_ = 0;
   const PackThief thief(*store_, std::string(4096, 'n'));
   EXPECT_TRUE(Backup(/*index_epoch=*/1).ok());
 }

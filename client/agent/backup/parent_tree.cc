@@ -10,37 +10,39 @@
 namespace kerf::agent {
 
 ParentTree::ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
-                       std::size_t digest_size_bytes, std::size_t max_kept_chunks)
+                       std::size_t digest_size_bytes, std::size_t max_kept_chunks, Expect expect)
     : reader_(reader),
       tree_recipe_(std::move(tree)),
       digest_size_bytes_(digest_size_bytes),
       tree_(ReadRecipe(reader, tree_recipe_), digest_size_bytes, max_kept_chunks),
-      identity_(std::move(identity)) {}
+      identity_(std::move(identity)),
+      expect_(std::move(expect)) {}
 
 absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader,
                                                              const store::v1::Snapshot& snapshot,
                                                              std::size_t digest_size_bytes,
-                                                             std::size_t max_kept_chunks) {
+                                                             std::size_t max_kept_chunks,
+                                                             Expect expect) {
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
                         RecipeFromProto(snapshot.tree(), digest_size_bytes));
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> identity,
                         RecipeFromProto(snapshot.identity(), digest_size_bytes));
   auto shared_tree = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
-  return std::unique_ptr<ParentTree>(new ParentTree(reader, std::move(shared_tree),
-                                                    ReadRecipe(reader, std::move(identity)),
-                                                    digest_size_bytes, max_kept_chunks));
+  return std::unique_ptr<ParentTree>(
+      new ParentTree(reader, std::move(shared_tree), ReadRecipe(reader, std::move(identity)),
+                     digest_size_bytes, max_kept_chunks, std::move(expect)));
 }
 
 BackupEntry* ParentTree::FindUnchanged(const ScannedNode& scanned, bool ignore_device,
-                                       const std::function<bool(const ChunkRef&)>& is_held) {
+                                       const std::function<bool(ChunkSpan)>& are_held) {
   BackupEntry* const entry = Find(scanned.node.path);
   if (entry == nullptr) return nullptr;
   const Node& before = entry->tree.node;
-  const bool is_unchanged =
-      before.kind == NodeKind::kFile && before.hard_link_to.empty() &&
-      before.size_bytes == scanned.node.size_bytes && before.modified == scanned.node.modified &&
-      IsUnchanged(entry->identity, scanned.identity, ignore_device) && TakeRecipe(*entry) &&
-      std::all_of(entry->tree.recipe.begin(), entry->tree.recipe.end(), is_held);
+  const bool is_unchanged = before.kind == NodeKind::kFile && before.hard_link_to.empty() &&
+                            before.size_bytes == scanned.node.size_bytes &&
+                            before.modified == scanned.node.modified &&
+                            IsUnchanged(entry->identity, scanned.identity, ignore_device) &&
+                            TakeRecipe(*entry) && are_held(entry->tree.recipe);
   return is_unchanged ? entry : nullptr;
 }
 
@@ -66,9 +68,31 @@ absl::Status ParentTree::LoadRecipe(BackupEntry& entry) const {
 }
 
 absl::StatusOr<bool> ParentTree::Advance() {
-  KERF_ASSIGN_OR_RETURN(const bool more, tree_.Next(current_.tree));
+  if (!expect_) return ReadEntry(current_);
+  if (ahead_.empty()) ReadAhead();
+  if (ahead_.empty()) return behind_;
+  current_ = std::move(ahead_.front());
+  ahead_.pop_front();
+  return true;
+}
+
+void ParentTree::ReadAhead() {
+  std::vector<ChunkRef> chunks;
+  while (behind_.ok() && *behind_ && ahead_.size() < kMaxAheadEntries &&
+         chunks.size() < kMaxAheadChunks) {
+    BackupEntry entry;
+    behind_ = ReadEntry(entry);
+    if (!behind_.ok() || !*behind_) break;
+    chunks.insert(chunks.end(), entry.tree.recipe.begin(), entry.tree.recipe.end());
+    ahead_.push_back(std::move(entry));
+  }
+  expect_(chunks);
+}
+
+absl::StatusOr<bool> ParentTree::ReadEntry(BackupEntry& entry) {
+  KERF_ASSIGN_OR_RETURN(const bool more, tree_.Next(entry.tree));
   if (!more) return false;
-  KERF_ASSIGN_OR_RETURN(const bool known, identity_.Next(current_.identity));
+  KERF_ASSIGN_OR_RETURN(const bool known, identity_.Next(entry.identity));
   if (!known) return absl::DataLossError("the identity stream is shorter than the tree stream");
   return true;
 }
@@ -91,6 +115,17 @@ BackupEntry* ParentTree::Find(const std::string& path) {
 bool IsUnchanged(const NodeIdentity& before, const NodeIdentity& now, bool ignore_device) {
   return before.changed != Timestamp() && before.changed == now.changed &&
          before.inode == now.inode && (ignore_device || before.device == now.device);
+}
+
+std::vector<ChunkRef> MetadataOf(const store::v1::Snapshot& snapshot,
+                                 std::size_t digest_size_bytes) {
+  std::vector<ChunkRef> chunks;
+  for (const auto* recipe : {&snapshot.tree(), &snapshot.identity()}) {
+    const auto part = RecipeFromProto(*recipe, digest_size_bytes);
+    if (!part.ok()) return {};
+    chunks.insert(chunks.end(), part->begin(), part->end());
+  }
+  return chunks;
 }
 
 std::optional<store::v1::Snapshot> FindParent(const SnapshotList& list, const std::string& host,

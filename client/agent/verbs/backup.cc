@@ -68,6 +68,8 @@ struct BackupFlags {
   unsigned readers = kDefaultReaders;
   std::string read_order = "inode";
   std::string compression = kCompression;
+  // Empty: DefaultChunkListBytes.
+  std::string chunk_list_memory;
   RetryFlag retry_for;
   std::string cut = "remote";
   std::string shared_memory = "auto";
@@ -166,6 +168,11 @@ absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFl
   options.reader_count = flags.readers;
   KERF_ASSIGN_OR_RETURN(options.read_order, ParseReadOrder(flags.read_order));
   KERF_ASSIGN_OR_RETURN(options.compression, ParseCompression(flags.compression));
+  if (!flags.chunk_list_memory.empty()) {
+    const absl::StatusOr<std::uint64_t> bytes = ParseByteSize(flags.chunk_list_memory);
+    if (!bytes.ok()) return Annotate(bytes.status(), "--chunk-list-memory");
+    options.known.memory_bytes = *bytes;
+  }
   options.host = flags.host.empty() ? HostName() : flags.host;
   if (const char* user = std::getenv("USER")) options.user = user;
   return options;
@@ -188,6 +195,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"stored_bytes", stats.stored_bytes()},
           {"healed_chunks", result.chunks.healed_chunks},
           {"stale_chunks", result.chunks.stale_chunks},
+          {"by_place", result.went_by_place},
           {"warnings", result.warning_count},
           {"index_warning", std::string(MessageOf(result.index_warning))},
           {"index_warning_request_id", client::RequestIdOf(result.index_warning)},
@@ -246,6 +254,11 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds, bool 
     reporter.Line(Cat("  index     was told again of ",
                       FormatCounted(result.chunks.healed_chunks, "chunk"),
                       " that the store has and it did not know"));
+  }
+  if (result.went_by_place) {
+    reporter.Line(
+        "  store     has more chunks than --chunk-list-memory has room for: each was looked for "
+        "where the index says that it is");
   }
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
@@ -342,6 +355,47 @@ absl::StatusOr<BackupResult> BackupWithProgress(Reporter& reporter, Store& store
   return RunBackup(store, options, progress);
 }
 
+// Over one connection for all calls.
+KnownChunks::LookUp MakeLookUp(const client::ServerAddress& server, const Store& store,
+                               std::chrono::milliseconds patience) {
+  auto channels = std::make_shared<std::vector<std::shared_ptr<grpc::Channel>>>();
+  return [&server, &store, patience, channels](
+             std::uint64_t epoch, std::span<const Digest> digests, std::uint64_t& index_epoch,
+             client::CallCancellation& cancellation) -> absl::StatusOr<std::vector<IndexAnswer>> {
+    if (channels->empty()) {
+      KERF_ASSIGN_OR_RETURN(*channels, client::OpenChannels(server, &cancellation));
+    }
+    client::ServerIndex index(*channels, store.config().id(), store.digest_algorithm(),
+                              {&cancellation, patience});
+    auto answers = index.Lookup(epoch, digests);
+    index_epoch = index.looked_up_epoch();
+    return answers;
+  };
+}
+
+decltype(BackupOptions::commit_late) MakeCommitLate(const client::ServerAddress& server,
+                                                    const Store& store) {
+  return [&server, &store](std::uint64_t epoch, std::span<const StoredChunk> chunks,
+                           client::CallCancellation& cancellation) {
+    // Of those that can be reached now.
+    const auto channels = client::OpenChannels(server, &cancellation);
+    if (!channels.ok()) return channels.status();
+    // Whoever asks tries again himself, and says in the end what the last answer was.
+    client::ServerIndex index(*channels, store.config().id(), store.digest_algorithm(),
+                              {&cancellation, /*patience=*/std::chrono::milliseconds(0)});
+    return index.Commit(epoch, chunks);
+  };
+}
+
+void AskForPlaces(Reporter& reporter, const client::ServerAddress& server, const Store& store,
+                  BackupOptions& options) {
+  options.known.look_up = MakeLookUp(server, store, options.retry.time);
+  options.known.on_look_up_failed = [&reporter](const absl::Status& status) {
+    reporter.Notice(Cat("the index cannot be asked for the chunks of files that have not changed: ",
+                        "they are read (", DescribeFailure(status), ")"));
+  };
+}
+
 ExitCode Run(Context& context, const BackupFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
@@ -383,16 +437,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     was_lost = true;
     TellOfRetry(reporter, "connection lost", lost);
   };
-  options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks,
-                             client::CallCancellation& cancellation) {
-    // Of those that can be reached now.
-    const auto channels = client::OpenChannels(*server, &cancellation);
-    if (!channels.ok()) return channels.status();
-    // Whoever asks tries again himself, and says in the end what the last answer was.
-    client::ServerIndex index(*channels, (*store)->config().id(), (*store)->digest_algorithm(),
-                              {&cancellation, /*patience=*/std::chrono::milliseconds(0)});
-    return index.Commit(epoch, chunks);
-  };
+  options->commit_late = MakeCommitLate(*server, **store);
+  AskForPlaces(reporter, *server, **store, *options);
 
   const absl::StatusOr<BackupResult> result = BackupWithProgress(reporter, **store, *options);
   if (!result.ok()) {
@@ -432,6 +478,16 @@ void AddTransferOptions(const Verb& verb, BackupFlags& flags) {
   verb.AddFlag("--direct", flags.direct,
                "If the server is a front: send the data past it, straight to the workers that it "
                "names; through it where a worker cannot be reached from here");
+}
+
+void AddChunkListOption(const Verb& verb, std::string& memory) {
+  verb.AddOption("--chunk-list-memory", memory,
+                 "What this program may take to remember which chunks the store has, as 512M or "
+                 "4G: 64 bytes each are listed in half of it. In a store of more each chunk is "
+                 "looked for where the index says that it is; 0: in any store. 1G, or a quarter of "
+                 "the machine's memory, if it is left out")
+      .Check(RefuseEmpty)
+      .Type("SIZE");
 }
 
 }  // namespace
@@ -488,6 +544,7 @@ void AddBackupVerb(Context& context) {
       .Choices({"path", "inode", "physical"})
       .ShowDefault();
   AddCompressionOption(verb, flags->compression);
+  AddChunkListOption(verb, flags->chunk_list_memory);
   AddRetryOption(verb,
                  "How long a lost server is tried again without progress before the backup ends",
                  flags->retry_for);
