@@ -21,6 +21,14 @@ namespace {
 constexpr std::chrono::seconds kStartPatience{120};
 constexpr std::chrono::milliseconds kStartPoll{5};
 
+// Tests run again with backups that go by place, or whatever else this says of --chunk-list-memory.
+void AddBackupFlags(std::vector<std::string>& arguments) {
+  const char* const memory = std::getenv("KERF_TEST_CHUNK_LIST_MEMORY");
+  const auto verb = std::find(arguments.begin(), arguments.end(), "backup");
+  if (memory == nullptr || verb == arguments.end()) return;
+  arguments.insert(verb + 1, {"--chunk-list-memory", memory});
+}
+
 }  // namespace
 
 std::vector<nlohmann::json> JsonRun::Of(std::string_view message_type) const {
@@ -107,12 +115,19 @@ std::string World::LastAddressOf(const std::string& name) const {
   return lines.substr(lines.rfind('\n') + 1);
 }
 
+bool World::BackupsGoByPlace() {
+  const char* const memory = std::getenv("KERF_TEST_CHUNK_LIST_MEMORY");
+  return memory != nullptr && std::string_view(memory) == "0";
+}
+
 std::unique_ptr<Program> World::Start(std::vector<std::string> arguments) {
+  AddBackupFlags(arguments);
   arguments.insert(arguments.begin(), BuiltProgram("client/agent/kerf"));
   return StartOther(arguments);
 }
 
 Completed World::Kerf(std::vector<std::string> arguments, const std::string& standard_input) {
+  AddBackupFlags(arguments);
   arguments.insert(arguments.begin(), BuiltProgram("client/agent/kerf"));
   ProgramOptions options = Options();
   options.standard_input = standard_input;

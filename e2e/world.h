@@ -24,7 +24,8 @@ struct JsonRun {
   nlohmann::json Only(std::string_view message_type) const;
 };
 
-// Nothing of the user's environment comes in. Not thread-safe.
+// Nothing of the user's environment comes in. With KERF_TEST_CHUNK_LIST_MEMORY all backups have
+// that --chunk-list-memory. Not thread-safe.
 class World {
  public:
   World();
@@ -59,6 +60,10 @@ class World {
 
   // All runs from now on are without root's privileges (ProgramOptions::without_privileges).
   void DropPrivileges() { without_privileges_ = true; }
+
+  // Whether the store's chunks are listed by no backup: it knows only of those that its index
+  // knows.
+  static bool BackupsGoByPlace();
 
   std::unique_ptr<Program> Start(std::vector<std::string> arguments);
   Completed Kerf(std::vector<std::string> arguments, const std::string& standard_input = "");
