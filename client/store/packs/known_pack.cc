@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
@@ -124,12 +125,19 @@ absl::StatusOr<KnownPack> ReadPackFooterAnyhow(const std::string& path, const Pa
 
 absl::Status VisitDurablePacks(const std::string& packs_directory,
                                const std::function<void(const KnownPack&)>& visit) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids, ListPacks(packs_directory));
-  KERF_RETURN_IF_ERROR(MakePackNamesDurable(packs_directory, ids));
-  for (const PackId& id : ids) {
-    const absl::StatusOr<KnownPack> pack =
-        ReadPackFooterAnyhow(PackPathIn(packs_directory, id), id);
-    if (pack.ok()) visit(*pack);
+  absl::flat_hash_set<PackId> listed;
+  bool is_any_gone = true;
+  // What was moved out of one that has gone was in another before.
+  while (std::exchange(is_any_gone, false)) {
+    KERF_ASSIGN_OR_RETURN(std::vector<PackId> ids, ListPacks(packs_directory));
+    std::erase_if(ids, [&](const PackId& id) { return !listed.insert(id).second; });
+    KERF_RETURN_IF_ERROR(MakePackNamesDurable(packs_directory, ids));
+    for (const PackId& id : ids) {
+      const absl::StatusOr<KnownPack> pack =
+          ReadPackFooterAnyhow(PackPathIn(packs_directory, id), id);
+      if (pack.ok()) visit(*pack);
+      is_any_gone |= absl::IsNotFound(pack.status());
+    }
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -249,6 +250,37 @@ TEST_F(PlacedChunksTest, AChunkThatWasMovedIsFoundWhereThatIsWanted) {
   EXPECT_EQ(sought.Locate(RefOf("chunk").digest)->pack->id, moved.id);
   ChunkReader other_reader(stays, {});
   EXPECT_TRUE(absl::IsNotFound(other_reader.Read(RefOf("chunk")).status()));
+}
+
+// Two collections, one behind the other, while somebody looks through all packs.
+TEST_F(PlacedChunksTest, AChunkThatIsMovedWhileAllPacksAreVisitedIsNotMissed) {
+  const std::string& packs = chunks_.packs_directory();
+  std::map<PackId, std::string> content_of;
+  for (int number = 0; number < 8; ++number) {
+    const std::string content = Cat("chunk ", number);
+    content_of[store_.WritePack({content}).id] = content;
+  }
+  std::set<Digest> seen;
+  int moved_count = 0;
+  const absl::Status status = VisitDurablePacks(packs, [&](const KnownPack& pack) {
+    seen.insert(pack.footer.chunks.front().digest);
+    if (moved_count == 14) return;
+    // All that has not been visited yet, or may have been: durable in a new pack before it goes.
+    std::map<PackId, std::string> moved;
+    for (const auto& [id, content] : content_of) {
+      if (id == pack.id || moved_count == 14) {
+        moved[id] = content;
+        continue;
+      }
+      moved[store_.WritePack({content}).id] = content;
+      std::filesystem::remove(PathOf(id));
+      ++moved_count;
+    }
+    content_of = moved;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(seen.size(), 8u);
+  EXPECT_EQ(moved_count, 14);
 }
 
 }  // namespace
