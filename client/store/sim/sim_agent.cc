@@ -16,12 +16,18 @@ constexpr CollectionGuard::Limits kCheckLimits{3, 1000};
 
 }  // namespace
 
+bool SimAgent::goes_by_place() const {
+  return world_.agents_go_by_place && number_ + 1 < world_.lives.size();
+}
+
 void SimAgent::Crash() {
+  if (is_checking_) return;
   phase_ = Phase::kIdle;
   ++world_.lives[number_];
 }
 
 void SimAgent::Step() {
+  if (is_checking_) return;
   switch (phase_) {
     case Phase::kIdle:
       return Begin();
@@ -42,7 +48,7 @@ void SimAgent::Begin() {
       std::make_unique<ChunkIndex>(world_.test.store().packs_directory(), SeenPacks::kAreDurable);
   distrusted_.clear();
   LookAtStore(guard_);
-  trusting_ = world_.random.OneIn(2) && !world_.agents_go_by_place;
+  trusting_ = world_.random.OneIn(2) && !goes_by_place();
   files_.clear();
   to_upload_.clear();
   // Unchanged files are taken from a snapshot that is there, without a question to anybody.
@@ -64,7 +70,7 @@ void SimAgent::Begin() {
 // For sessions of the epoch that was seen.
 void SimAgent::LookAtStore(const CollectionGuard& seen) {
   session_epoch_ = seen.epoch();
-  if (world_.agents_go_by_place) {
+  if (goes_by_place()) {
     placed_ = std::make_unique<PlacedChunks>(world_.test.store().packs_directory(), kPlacedMemory);
     KERF_CHECK(placed_->Open().ok());
     seen_ = seen;
@@ -76,7 +82,7 @@ void SimAgent::LookAtStore(const CollectionGuard& seen) {
 
 // Where it counts on a chunk to stay.
 std::optional<ChunkPlace> SimAgent::FindPlace(const ChunkRef& chunk) const {
-  if (!world_.agents_go_by_place) {
+  if (!goes_by_place()) {
     return distrusted_.contains(chunk.digest) ? std::nullopt : index_->Locate(chunk.digest);
   }
   if (auto own = placed_->FindOwn(chunk.digest); own.has_value()) return own;
@@ -121,7 +127,7 @@ void SimAgent::Keep(const std::string& content) {
     SealedPack pack = world_.test.WritePack({content});
     message.locator = EncodeLocator(pack.id, 0);
     message.replace = verdict == SimVerdict::kDuplicate;
-    if (world_.agents_go_by_place) {
+    if (goes_by_place()) {
       placed_->AddPack(std::move(pack));
     } else {
       index_->AddPack(std::move(pack));
@@ -132,6 +138,8 @@ void SimAgent::Keep(const std::string& content) {
 }
 
 void SimAgent::OnRefused(const Digest& digest) {
+  // What the index does not hear costs room, and nothing else.
+  if (is_checking_) return;
   ++world_.refused_count;
   LookAtStore(*CollectionGuard::Begin(world_.test.store()));
   Keep(world_.contents.at(digest));
@@ -147,18 +155,24 @@ void SimAgent::Publish() {
 }
 
 void SimAgent::Check() {
+  // Whoever has no list reads all packs meanwhile, again and again.
   const auto visit = [this](const ChunkVisitor& visit_chunk) -> absl::Status {
-    std::vector<std::string> metadata;
-    world_.test.Describe(files_, metadata);
-    for (const std::string& chunk : metadata) visit_chunk(RefOf(chunk));
-    for (const auto& [path, chunks] : files_) {
-      for (const std::string& chunk : chunks) visit_chunk(RefOf(chunk));
+    std::vector<std::string> chunks;
+    world_.test.Describe(files_, chunks);
+    for (const auto& [path, contents] : files_) {
+      chunks.insert(chunks.end(), contents.begin(), contents.end());
+    }
+    for (const std::string& chunk : chunks) {
+      visit_chunk(RefOf(chunk));
+      world_.InterleaveCheck();
     }
     return absl::OkStatus();
   };
-  const auto check = world_.agents_go_by_place
+  is_checking_ = true;
+  const auto check = goes_by_place()
                          ? guard_.CheckByFooters(world_.test.store(), kCheckLimits, visit)
                          : guard_.Check(world_.test.store(), *index_, visit);
+  is_checking_ = false;
   KERF_CHECK(check.ok());
   if (check->lost.empty()) {
     phase_ = Phase::kConfirm;
@@ -168,9 +182,9 @@ void SimAgent::Check() {
   KERF_CHECK(WithdrawPending(world_.test.store(), snapshot_.id()).ok());
   guard_ = check->next;
   session_epoch_ = guard_.epoch();
-  if (world_.agents_go_by_place) LookAtStore(guard_);
+  if (goes_by_place()) LookAtStore(guard_);
   for (const ChunkRef& lost : check->lost) {
-    if (!world_.agents_go_by_place) distrusted_.insert(lost.digest);
+    if (!goes_by_place()) distrusted_.insert(lost.digest);
     to_upload_.push_back(world_.contents.at(lost.digest));
   }
   phase_ = Phase::kUpload;

@@ -13,6 +13,7 @@
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/parity/parity_setting.h"
+#include "client/store/snapshots/collector_lock.h"
 #include "client/store/snapshots/pending.h"
 
 namespace kerf::agent {
@@ -33,6 +34,8 @@ constexpr std::uint64_t kMaxFreeBytes = 4000;
 constexpr std::uint64_t kMaxWritesOnFullDisk = 12;
 // Of a comparison: a collection takes long.
 constexpr std::uint64_t kCallsPerCollection = 24;
+// Of a check: it has some ten chunks.
+constexpr std::uint64_t kChunksPerCollection = 40;
 constexpr std::int64_t kLongForgottenAge_s = 3600;
 
 // The world's index, read while the world goes on.
@@ -327,6 +330,15 @@ void SimWorld::Interleave() {
 absl::Status SimWorld::InterleaveAll() {
   Interleave();
   return !is_calm_ && random.OneIn(kCallsPerCollection) ? Collect(true) : absl::OkStatus();
+}
+
+void SimWorld::InterleaveCheck() {
+  if (is_calm_ || !random.OneIn(kChunksPerCollection)) return;
+  // Unless somebody collects already.
+  if (!LockCollector(test.directory()).ok()) return;
+  ++collection_in_check_count;
+  const absl::Status status = Collect(true);
+  if (failure_.ok()) failure_ = status;
 }
 
 absl::Status SimWorld::CompareIndex() {

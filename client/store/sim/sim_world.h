@@ -80,6 +80,9 @@ class SimAgent {
   void Crash();
   // The answer to a commit that came too late.
   void OnRefused(const Digest& digest);
+  // Whether it has no list of the store's chunks: of a world where agents go by place all but the
+  // last one, which is as kerf 0.1.0.
+  bool goes_by_place() const;
   // What it is about to make a snapshot of.
   FileChunks files_at_work() const { return phase_ == Phase::kIdle ? FileChunks() : files_; }
 
@@ -98,6 +101,8 @@ class SimAgent {
   SimWorld& world_;
   const std::size_t number_;
   Phase phase_ = Phase::kIdle;
+  // Others act while it checks its snapshot.
+  bool is_checking_ = false;
   // Believes DUPLICATE without looking into the store.
   bool trusting_ = false;
   CollectionGuard guard_;
@@ -166,6 +171,8 @@ class SimWorld {
   void Interleave();
   // The same, and now and then a collection.
   absl::Status InterleaveAll();
+  // Now and then a whole collection: between two looks of an agent that checks its snapshot.
+  void InterleaveCheck();
 
   Random random;
   const TemporaryFolder own_folder{TemporaryFolder::Place::kMemory};
@@ -206,6 +213,8 @@ class SimWorld {
   // collection was about to delete there.
   int misplaced_count = 0;
   int condemned_place_count = 0;
+  // Collections that began while somebody looked for a snapshot's chunks.
+  int collection_in_check_count = 0;
   // Whether the disk may be full for collections. Not where another FileHook looks on.
   bool may_fill_disk = false;
 
