@@ -15,10 +15,12 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/backup/engine.h"
+#include "client/agent/backup/parent_tree.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/fs/testing/settle.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/packs/chunk_reader.h"
+#include "client/store/packs/pack_writer.h"
 #include "client/store/snapshots/roots.h"
 #include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
@@ -132,6 +134,27 @@ class ByPlaceBackupTest : public ::testing::Test {
     EXPECT_TRUE(packs.Refresh().ok());
     const auto place = packs.Locate(RefOf(ReadTestFile(FileOf(number)).substr(0, 4096)).digest);
     return place.has_value() ? packs.PackPath(place->pack->id) : "";
+  }
+
+  // As a collection does it: all chunks of all packs are in new ones before these go.
+  void MovePacks() {
+    ChunkIndex packs(store_->packs_directory());
+    ASSERT_TRUE(packs.Refresh().ok());
+    ChunkReader reader(packs, {});
+    PackWriterOptions options;
+    options.packs_directory = store_->packs_directory();
+    options.temporary_directory = store_->temporary_directory();
+    options.on_sealed = [](const SealedPack&) {};
+    PackWriter writer(std::move(options));
+    for (const auto& pack : packs.packs()) {
+      for (const PackChunk& chunk : pack->footer.chunks) {
+        const auto bytes = reader.Read({chunk.digest, chunk.length_bytes});
+        ASSERT_TRUE(bytes.ok()) << bytes.status();
+        ASSERT_TRUE(writer.Add(chunk.digest, bytes->bytes()).ok());
+      }
+    }
+    ASSERT_TRUE(writer.Flush().ok());
+    for (const auto& pack : packs.packs()) std::filesystem::remove(packs.PackPath(pack->id));
   }
 
   // Every chunk of every snapshot is read.
@@ -248,6 +271,50 @@ TEST_F(ByPlaceBackupTest, ABackupThatACollectionOvertakesIsWhole) {
     EXPECT_GT(again->chunks.new_chunks, 0u);
   }
   EXPECT_TRUE(store_->ListPending()->snapshots.empty());
+  const absl::Status restored = RestoreAll();
+  EXPECT_TRUE(restored.ok()) << restored;
+}
+
+// Neither files nor what describes them is where the index said: nothing is lost.
+TEST_F(ByPlaceBackupTest, WhatACollectionHasMovedMeanwhileIsFound) {
+  testing::LetFilesSettle();
+  ASSERT_TRUE(Backup().ok());
+  FillIndex();
+  {
+    const BeforePending collection([this] {
+      MovePacks();
+      EXPECT_TRUE(store_->WriteEpoch(3).ok());
+    });
+    const auto again = Backup();
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->snapshot.store_epoch(), 1u) << "it went round again";
+    EXPECT_EQ(again->chunks.stale_chunks, 0u);
+  }
+  const absl::Status restored = RestoreAll();
+  EXPECT_TRUE(restored.ok()) << restored;
+}
+
+// Of the snapshot's own metadata, which the one before has, too.
+TEST_F(ByPlaceBackupTest, MetadataThatACollectionHasTakenIsStoredAgain) {
+  testing::LetFilesSettle();
+  const auto first = Backup();
+  ASSERT_TRUE(first.ok()) << first.status();
+  FillIndex();
+  {
+    const BeforePending collection([&] {
+      ChunkIndex packs(store_->packs_directory());
+      ASSERT_TRUE(packs.Refresh().ok());
+      for (const ChunkRef& chunk : MetadataOf(first->snapshot, 32)) {
+        std::filesystem::remove(packs.PackPath(packs.Locate(chunk.digest)->pack->id));
+      }
+      EXPECT_TRUE(store_->WriteEpoch(3).ok());
+    });
+    const auto again = Backup();
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->snapshot.store_epoch(), 3u);
+    EXPECT_EQ(again->snapshot.stats().unchanged_file_count(), 0u);
+  }
+  EXPECT_TRUE(store_->ListPending()->snapshots.empty()) << "nobody will ever confirm it";
   const absl::Status restored = RestoreAll();
   EXPECT_TRUE(restored.ok()) << restored;
 }

@@ -644,15 +644,16 @@ absl::Status Engine::Publish() {
     std::lock_guard lock(mutex_);
     guard_->NoteIndexEpoch(std::max(index_epoch_, known_.index_epoch()));
   }
-  KERF_ASSIGN_OR_RETURN(const FinishCheck check,
-                        known_.Check(store_, [&](ChunkReader& reader, const ChunkVisitor& visit) {
-                          return VisitSnapshot(snapshot_, digest_size_bytes_, reader, visit,
-                                               EntryVisitor());
-                        }));
-  if (check.lost.empty()) return ConfirmPending(store_, snapshot_);
-  KERF_RETURN_IF_ERROR(WithdrawPending(store_, snapshot_.id()));
+  const absl::StatusOr<FinishCheck> check =
+      known_.Check(store_, [&](ChunkReader& reader, const ChunkVisitor& visit) {
+        return VisitSnapshot(snapshot_, digest_size_bytes_, reader, visit, EntryVisitor());
+      });
+  if (check.ok() && check->lost.empty()) return ConfirmPending(store_, snapshot_);
+  const absl::Status withdrawn = WithdrawPending(store_, snapshot_.id());
+  if (!check.ok()) return check.status();
+  KERF_RETURN_IF_ERROR(withdrawn);
   return absl::AbortedError(
-      Cat("collections of garbage took ", check.lost_count, " chunks: run the backup again"));
+      Cat("collections of garbage took ", check->lost_count, " chunks: run the backup again"));
 }
 
 absl::StatusOr<BackupResult> Engine::Run() {
