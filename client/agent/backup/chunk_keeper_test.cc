@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -61,7 +62,7 @@ class WatchedLane final : public ChunkLane {
 class ChunkKeeperTest : public testing::Test {
  protected:
   // What may be known of the store: all of it.
-  explicit ChunkKeeperTest(std::uint64_t memory_bytes = kChunkListBytes)
+  explicit ChunkKeeperTest(std::optional<std::uint64_t> memory_bytes = std::nullopt)
       : known_(store_.store().packs_directory(), {.memory_bytes = memory_bytes}) {
     PackWriterOptions options = store_.writer_options();
     options.target_pack_bytes = 2000;
@@ -285,6 +286,20 @@ TEST_F(ChunkKeeperTest, ADistrustedChunkIsStoredAnew) {
   ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_DUPLICATE).ok());
   Finish();
   EXPECT_EQ(store_.PackFiles().size(), 2u);
+}
+
+// Also where a list is known: the server may name the place that goes, or one that has come since.
+TEST_F(ChunkKeeperTest, ADistrustedChunkIsCountedOnOnlyWhereItStays) {
+  const SealedPack goes = store_.WritePack({"one", "two"});
+  PlanToDelete(goes);
+  ASSERT_TRUE(Open().ok());
+  const SealedPack stays = store_.WritePack({"two"});
+  ASSERT_TRUE(Take(lane_, "one", v1::VERDICT_DUPLICATE, EncodeLocator(goes.id, 0)).ok());
+  ASSERT_TRUE(Take(lane_, "two", v1::VERDICT_UNVERIFIED, EncodeLocator(stays.id, 0)).ok());
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, 1u);
+  EXPECT_NE(lane_.committed[RefOf("one").digest], EncodeLocator(goes.id, 0));
+  EXPECT_EQ(lane_.committed[RefOf("two").digest], EncodeLocator(stays.id, 0));
 }
 
 TEST_F(ChunkKeeperTest, WhenTheDiskIsFullNothingIsCommitted) {

@@ -8,25 +8,31 @@
 #include "base/strings.h"
 
 namespace kerf::agent {
+namespace {
 
-std::uint64_t DefaultChunkListBytes() {
+std::uint64_t DefaultMemoryBytes() {
   const auto memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                             static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  return std::min(kChunkListBytes, memory_bytes / 4);
+  return std::min(kByPlaceBytes, memory_bytes / 4);
 }
+
+}  // namespace
 
 KnownChunks::KnownChunks(std::string packs_directory, Options options)
     : options_(std::move(options)),
-      placed_(std::move(packs_directory), {std::max(options_.memory_bytes / 4, kMinFooterBytes),
-                                           std::max(options_.memory_bytes / 4, kMinOwnBytes)}),
+      memory_bytes_(options_.memory_bytes.value_or(DefaultMemoryBytes())),
+      placed_(std::move(packs_directory), {std::max(memory_bytes_ / 4, kMinFooterBytes),
+                                           std::max(memory_bytes_ / 4, kMinOwnBytes)}),
       metadata_(placed_, NamedPlaces::Moved::kIsLookedFor) {}
 
 absl::Status KnownChunks::Open(const CollectionGuard& guard) {
   guard_ = &guard;
   KERF_RETURN_IF_ERROR(placed_.Open());
-  if (options_.memory_bytes == 0) return absl::OkStatus();
-  const std::uint64_t max_chunk_count =
-      std::min(options_.memory_bytes / 2 / kIndexBytesPerChunk, MaxIndexedChunks());
+  if (memory_bytes_ == 0) return absl::OkStatus();
+  std::uint64_t max_chunk_count = MaxIndexedChunks();
+  if (options_.memory_bytes.has_value()) {
+    max_chunk_count = std::min(max_chunk_count, memory_bytes_ / 2 / kIndexBytesPerChunk);
+  }
   auto list = std::make_unique<ChunkIndex>(placed_.packs_directory(), SeenPacks::kAreDurable,
                                            max_chunk_count);
   KERF_ASSIGN_OR_RETURN(const bool fits, list->RefreshIfItFits());
@@ -140,7 +146,7 @@ absl::StatusOr<FinishCheck> KnownChunks::Check(const Store& store, const Visit& 
     if (!absl::IsResourceExhausted(check.status())) return check;
   }
   const CollectionGuard::Limits limits{
-      std::max<std::size_t>(options_.memory_bytes / 4 / kSoughtChunkBytes, kMinSoughtChunks),
+      std::max<std::size_t>(memory_bytes_ / 4 / kSoughtChunkBytes, kMinSoughtChunks),
       kMaxLostChunks};
   return guard_->CheckByFooters(store, limits, visit_with(metadata_));
 }

@@ -27,11 +27,6 @@
 
 namespace kerf::agent {
 
-// What a backup may know of its store's chunks, by default; less where a quarter of the machine's
-// memory is less.
-inline constexpr std::uint64_t kChunkListBytes = std::uint64_t{1} << 30;
-std::uint64_t DefaultChunkListBytes();
-
 // Knows the store by a list of all its chunks where that fits, and else by place: of a chunk whose
 // place somebody names it looks there (docs/adr/0026-chunks-by-place.md). What is known was seen in
 // the store's own footers either way, behind the epoch and the plan that `guard` has read, and lies
@@ -46,8 +41,10 @@ class KnownChunks {
       client::CallCancellation& cancellation)>;
   struct Options {
     // Half of it for the list, and a quarter each for the footers that are looked into and for
-    // what this run stores. 0: there is no list, and of the others what is needed.
-    std::uint64_t memory_bytes = DefaultChunkListBytes();
+    // what this run stores. 0: there is no list, and of the others what is needed. Nothing: the
+    // list may have MaxIndexedChunks, and the others are as of kByPlaceBytes. For a list knows all
+    // that the store has, and an index may know little of it.
+    std::optional<std::uint64_t> memory_bytes = std::nullopt;
     // Of chunks that are not uploaded; empty: nobody can be asked.
     LookUp look_up = {};
     // It has failed and is not called again: files that have not changed are read. Once.
@@ -111,6 +108,8 @@ class KnownChunks {
   bool AreWhereTheIndexSays(std::span<const ChunkRef> chunks);
 
   const Options options_;
+  // As options_ say, but for a list that nobody has bounded.
+  const std::uint64_t memory_bytes_;
   const CollectionGuard* guard_ = nullptr;
   // Null: the list does not fit.
   std::unique_ptr<ChunkIndex> list_;

@@ -153,6 +153,18 @@ TEST_F(KnownChunksTest, AnswersToSomethingElseAreAFailure) {
   EXPECT_EQ(failure_count_, 1);
 }
 
+// A list knows more than an index may.
+TEST_F(KnownChunksTest, WithoutABoundAStoreIsListed) {
+  const CollectionGuard guard = *CollectionGuard::Begin(store_.store());
+  KnownChunks known(packs(), {});
+  ASSERT_TRUE(known.Open(guard).ok());
+  EXPECT_FALSE(known.is_by_place());
+  EXPECT_TRUE(known.HoldAll(chunks_));
+  KnownChunks bounded(packs(), {.memory_bytes = kChunkCount * 2 * kIndexBytesPerChunk - 1});
+  ASSERT_TRUE(bounded.Open(guard).ok());
+  EXPECT_TRUE(bounded.is_by_place());
+}
+
 TEST_F(KnownChunksTest, NobodyIsToldOfAFailureThatHeWanted) {
   KnownChunks& known = Open();
   known.Stop();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/agent/backup/engine.h"
@@ -81,7 +82,7 @@ class OvertakenBackupTest : public testing::Test {
 
   std::size_t SnapshotCount() { return store_->ListSnapshots()->snapshots.size(); }
 
-  std::uint64_t list_bytes_ = kChunkListBytes;
+  std::optional<std::uint64_t> list_bytes_;
   const TemporaryFolder folder_;
   const std::unique_ptr<Store> store_ = *Store::OpenOrCreate(
       folder_.path() + "/store", kDefaultProfileName, DigestAlgorithm::kBlake3);
@@ -91,8 +92,8 @@ class OvertakenBackupTest : public testing::Test {
 TEST_F(OvertakenBackupTest, AnIndexThatHasMovedOnIsReasonToLookAtAllChunks) {
   const PackThief thief(*store_, std::string(4096, 'n'));
   // With a list of the store's chunks, and without.
-  for (const std::uint64_t list_bytes : {kChunkListBytes, std::uint64_t{0}}) {
-    list_bytes_ = list_bytes;
+  for (const bool is_by_place : {false, true}) {
+    if (is_by_place) list_bytes_ = 0;
     const absl::Status status = Backup(/*index_epoch=*/2);
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_EQ(SnapshotCount(), 0u);

@@ -19,6 +19,7 @@
 #include "client/store/format/store_costs.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/pack_writer.h"
+#include "client/store/packs/placed_chunks.h"
 #include "client/store/parity/parity_layout.h"
 #include "kernels/chunker.h"
 #include "kernels/stream_cutter.h"
@@ -142,7 +143,12 @@ class Reckoning {
 
   void AddAgents() {
     const double list_bytes = chunk_count_ * static_cast<double>(kIndexBytesPerChunk);
-    Add("backup_bytes", "memory of a backup", Unit::kBytes, kAgentIdleBytes + list_bytes,
+    // By place beyond (docs/adr/0026-chunks-by-place.md).
+    const bool is_listed = list_bytes <= kListedShare * input_.agent_bytes;
+    const double by_place_bytes =
+        std::min(static_cast<double>(kByPlaceBytes), input_.agent_bytes / 4);
+    Add("backup_bytes", "memory of a backup", Unit::kBytes,
+        kAgentIdleBytes + (is_listed ? list_bytes : by_place_bytes),
         "64 B a chunk; performance.md");
     Add("gc_bytes", "memory of kerf gc", Unit::kBytes,
         kAgentIdleBytes + list_bytes + chunk_count_ * kMarkBytesPerChunk, "and a bit a chunk");

@@ -116,9 +116,13 @@ TEST(CapacityTest, AgentsRefuseBeyondThreeQuartersOfTheirMemory) {
   input.agent_bytes = 4 * kGib;
   input.file_bytes = 8'192 * (3 * kGib / 64);
   EXPECT_FALSE(Reckon(input).HasWall("agent_memory"));
+  EXPECT_EQ(Reckon(input).ValueOf("backup_bytes"), 144e6 + 3 * kGib);
   input.file_bytes += 8'192;
   const Plan plan = Reckon(input);
   ASSERT_TRUE(plan.HasWall("agent_memory"));
+  // By place, and with less than a quarter of the memory.
+  EXPECT_EQ(plan.ValueOf("backup_bytes"), 144e6 + kGib);
+  EXPECT_GT(plan.ValueOf("gc_bytes"), 144e6 + 3 * kGib);
   EXPECT_TRUE(plan.walls[0].stops);
   EXPECT_NE(plan.walls[0].remedy.find("fastcdc2020-16k"), std::string::npos)
       << plan.walls[0].remedy;
@@ -182,8 +186,8 @@ TEST(CapacityTest, NothingOverflows) {
         EXPECT_TRUE(std::isfinite(figure.value) && figure.value >= 0) << figure.key;
         EXPECT_LE(FormatFigure(figure.unit, figure.value).size(), 24u) << figure.key;
       }
-      EXPECT_GT(plan.ValueOf("backup_bytes"), last_bytes);
-      last_bytes = plan.ValueOf("backup_bytes");
+      EXPECT_GT(plan.ValueOf("gc_bytes"), last_bytes);
+      last_bytes = plan.ValueOf("gc_bytes");
       for (const Wall& wall : plan.walls) EXPECT_FALSE(wall.remedy.empty()) << wall.key;
     }
   }

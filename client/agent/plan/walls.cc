@@ -17,8 +17,6 @@
 namespace kerf::agent::plan {
 namespace {
 
-// Of a machine's memory, that a list of chunks may take (MaxIndexedChunks).
-constexpr double kListedShare = 0.75;
 // docs/spec/access.md, `max_entries` of a repository.
 constexpr double kMaxEntriesOfQuota = 1e15;
 // --memory of a kerfd, unless it is told otherwise.
@@ -71,8 +69,10 @@ class Finder {
     const double room_bytes = kListedShare * input_.agent_bytes;
     if (list_bytes > room_bytes) {
       Add("agent_memory", true,
-          Cat("backup, restore and gc refuse: the list of chunks takes ", Bytes(list_bytes),
-              ", and they stop at three quarters of ", Bytes(input_.agent_bytes)),
+          Cat("restore and gc refuse, and backups go by place (adr/0026): the list of chunks "
+              "takes ",
+              Bytes(list_bytes), ", and they stop at three quarters of ",
+              Bytes(input_.agent_bytes)),
           Cat(LargerChunks(input_, list_bytes / room_bytes), "; or machines with ",
               Bytes(list_bytes / kListedShare)));
     }

@@ -9,6 +9,9 @@
 
 namespace kerf::agent::plan {
 
+// Of a machine's memory, that a list of chunks may take (MaxIndexedChunks).
+inline constexpr double kListedShare = 0.75;
+
 struct LargerProfile {
   std::string_view profile;
   // As ExpectedChunkBytes says, within a tenth.

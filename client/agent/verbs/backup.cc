@@ -68,7 +68,7 @@ struct BackupFlags {
   unsigned readers = kDefaultReaders;
   std::string read_order = "inode";
   std::string compression = kCompression;
-  // Empty: DefaultChunkListBytes.
+  // Empty: as KnownChunks has it.
   std::string chunk_list_memory;
   RetryFlag retry_for;
   std::string cut = "remote";
@@ -229,7 +229,19 @@ absl::Status AdviseAfterRetries(const absl::Status& status) {
   return client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status));
 }
 
-void Print(Reporter& reporter, const BackupResult& result, double seconds, bool is_index_behind) {
+// Of a store of which no list was made, though nobody had bounded it or because somebody had.
+void TellOfPlaces(Reporter& reporter, bool is_list_bounded) {
+  reporter.Line(Cat(
+      "  store     has more chunks than ",
+      is_list_bounded ? "may be listed (--chunk-list-memory)" : "this machine's memory can list",
+      ": each was looked for where the index says that it is"));
+  if (!is_list_bounded) {
+    reporter.Line("            restore, verify and gc refuse it here: they need more memory");
+  }
+}
+
+void Print(Reporter& reporter, const BackupResult& result, double seconds, bool is_index_behind,
+           bool is_list_bounded) {
   const store::v1::SnapshotStats& stats = result.snapshot.stats();
   const double rate = static_cast<double>(stats.total_bytes()) / std::max(seconds, 1e-3);
   reporter.Line(Cat("snapshot ", result.snapshot.id(), " is complete"));
@@ -255,11 +267,7 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds, bool 
                       FormatCounted(result.chunks.healed_chunks, "chunk"),
                       " that the store has and it did not know"));
   }
-  if (result.went_by_place) {
-    reporter.Line(
-        "  store     has more chunks than --chunk-list-memory has room for: each was looked for "
-        "where the index says that it is");
-  }
+  if (result.went_by_place) TellOfPlaces(reporter, is_list_bounded);
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
   }
@@ -454,7 +462,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
       IsIndexBehind(result->index_warning, **store, result->snapshot.store_epoch());
   if (is_index_behind) WarnOfIndex(reporter, server->text, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
-  Print(reporter, *result, seconds, is_index_behind);
+  Print(reporter, *result, seconds, is_index_behind, !flags.chunk_list_memory.empty());
   const bool is_partial = result->warning_count > 0 || is_index_behind || parity_failure_count > 0;
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
@@ -484,8 +492,9 @@ void AddChunkListOption(const Verb& verb, std::string& memory) {
   verb.AddOption("--chunk-list-memory", memory,
                  "What this program may take to remember which chunks the store has, as 512M or "
                  "4G: 64 bytes each are listed in half of it. In a store of more each chunk is "
-                 "looked for where the index says that it is; 0: in any store. 1G, or a quarter of "
-                 "the machine's memory, if it is left out")
+                 "looked for where the index says that it is, and stored again where that does not "
+                 "know it; 0: in any store. If it is left out, the list may take three quarters of "
+                 "the machine's memory")
       .Check(RefuseEmpty)
       .Type("SIZE");
 }

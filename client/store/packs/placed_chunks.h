@@ -20,6 +20,10 @@
 
 namespace kerf::agent {
 
+// What a backup by place takes that was given no bound, or a quarter of the machine's memory where
+// that is less.
+inline constexpr std::uint64_t kByPlaceBytes = std::uint64_t{1} << 30;
+
 // Believes nobody: a place counts only if the pack is there, durably, and its own footer says so.
 // Its memory does not grow with the store, but for the names of the packs (kPackNameBytes each).
 // docs/adr/0026-chunks-by-place.md. Thread-safe.
