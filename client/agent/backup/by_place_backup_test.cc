@@ -22,6 +22,7 @@
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/packs/pack_writer.h"
 #include "client/store/snapshots/roots.h"
+#include "client/store/testing/hollow_packs.h"
 #include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
 
@@ -345,6 +346,25 @@ TEST_F(ByPlaceBackupTest, AStoreThatOutgrowsItsListMeanwhileIsLookedThroughAllTh
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_TRUE(second->went_by_place);
   EXPECT_TRUE(RestoreAll().ok());
+}
+
+// Nor does anybody take what does not fit into the list for whole.
+TEST_F(ByPlaceBackupTest, WhatIsGoneIsMissedInAStoreThatOutgrowsItsList) {
+  // Room for 200 chunks.
+  memory_bytes_ = 200 * 2 * kIndexBytesPerChunk;
+  const BeforePending collection([this] {
+    PackId hollow;
+    hollow.bytes[0] = 7;
+    WriteHollowPack(store_->packs_directory(), hollow, 0, 1000);
+    std::filesystem::remove(PackOf(7));
+    EXPECT_TRUE(store_->WriteEpoch(3).ok());
+  });
+  const auto first = Backup();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->snapshot.store_epoch(), 3u);
+  EXPECT_TRUE(first->went_by_place);
+  const absl::Status restored = RestoreAll();
+  EXPECT_TRUE(restored.ok()) << restored;
 }
 
 }  // namespace

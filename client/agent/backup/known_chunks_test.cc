@@ -147,6 +147,17 @@ TEST_F(KnownChunksTest, AnIndexThatFailsOnceIsNotAskedAgain) {
   EXPECT_EQ(failure_count_, 1);
 }
 
+// Between one question and the next, and none of those that wait for an answer is held.
+TEST_F(KnownChunksTest, NothingIsHeldOfWhichAnIndexThatFailedWasAsked) {
+  KnownChunks& known = Open();
+  EXPECT_TRUE(known.HoldAll(std::span(chunks_).first(1)));
+  status_ = absl::UnavailableError("away");
+  known.Expect(chunks_);
+  EXPECT_FALSE(known.HoldAll(std::span(chunks_).first(1)));
+  EXPECT_FALSE(known.HoldAll(std::span(chunks_).last(1)));
+  EXPECT_EQ(failure_count_, 1);
+}
+
 TEST_F(KnownChunksTest, AnswersToSomethingElseAreAFailure) {
   surplus_count_ = 1;
   EXPECT_FALSE(Open().HoldAll(chunks_));

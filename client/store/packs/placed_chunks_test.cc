@@ -82,8 +82,12 @@ TEST_F(PlacedChunksTest, APackThatIsGoneHoldsNothing) {
   const SealedPack listed = store_.WritePack({"listed"});
   PlacedChunks later(store_.store().packs_directory(), kPlenty);
   ASSERT_TRUE(later.Open().ok());
-  std::filesystem::remove(PathOf(listed.id));
+  const std::string path = PathOf(listed.id);
+  std::filesystem::rename(path, path + ".away");
   EXPECT_FALSE(IsAt(later, "listed", listed.id, 0));
+  // It may come yet.
+  std::filesystem::rename(path + ".away", path);
+  EXPECT_TRUE(IsAt(later, "listed", listed.id, 0));
 }
 
 TEST_F(PlacedChunksTest, ADamagedFooterSaysNothingAndIsReadOnce) {
@@ -100,8 +104,12 @@ TEST_F(PlacedChunksTest, ADamagedFooterSaysNothingAndIsReadOnce) {
   }
 }
 
+enum class Looks { kAtThePlace, kAtAllPacks };
+
+class DurablePlaceTest : public PlacedChunksTest, public testing::WithParamInterface<Looks> {};
+
 // Of a pack that another agent has sealed, which may die before it has made the name durable.
-TEST_F(PlacedChunksTest, APackCountsOnlyOnceItsNameIsDurable) {
+TEST_P(DurablePlaceTest, APackCountsOnlyOnceItsNameIsDurable) {
   const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
   DiskHook disk(folder.path());
   TestStore store(folder.path());
@@ -125,10 +133,20 @@ TEST_F(PlacedChunksTest, APackCountsOnlyOnceItsNameIsDurable) {
   EXPECT_FALSE(IsAt(chunks, "content", *id, 0)) << "its footer was read meanwhile";
   PlacedChunks later(store.store().packs_directory(), kPlenty);
   EXPECT_FALSE(later.Open().ok());
+  // Nor at the end, when all packs are looked through.
+  const auto visit_all = [&store] {
+    return VisitDurablePacks(store.store().packs_directory(), [](const KnownPack&) {});
+  };
+  EXPECT_FALSE(visit_all().ok());
   disk.RefuseWith({});
-  EXPECT_TRUE(IsAt(chunks, "content", *id, 0));
+  EXPECT_FALSE(disk.Survives(RefOf("content").digest));
+  EXPECT_TRUE(GetParam() == Looks::kAtThePlace ? IsAt(chunks, "content", *id, 0)
+                                               : visit_all().ok());
   EXPECT_TRUE(disk.Survives(RefOf("content").digest));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, DurablePlaceTest,
+                         testing::Values(Looks::kAtThePlace, Looks::kAtAllPacks));
 
 TEST_F(PlacedChunksTest, FootersTakeNoMoreMemoryThanTheyMay) {
   Random random(TestSeed());
