@@ -2,12 +2,16 @@
 // out is what went in, and the snapshot is the one that the socket would have made.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -18,6 +22,9 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "client/cpp/resuming_upload.h"
+#include "client/cpp/retry.h"
+#include "client/cpp/upload_stream.h"
 #include "e2e/http.h"
 #include "e2e/round_trip.h"
 
@@ -185,6 +192,60 @@ TEST_F(SharedMemoryTest, AStopInTheMiddleIsGoneOnFrom) {
   ASSERT_FALSE(HasFatalFailure());
   ExpectAllShared(backup->Wait());
   ExpectWhole("store");
+}
+
+// How far its file is answered.
+class Answers final : public client::AnswerHandler {
+ public:
+  void OnAnswer(const v1::UploadAnswer& answer) override {
+    if (answer.chunks().chunks().empty()) return;
+    answered_bytes = answer.chunks().chunks().rbegin()->end_offset();
+  }
+  void OnEnd(const absl::Status& /*status*/) override {}
+
+  std::atomic<std::uint64_t> answered_bytes = 0;
+};
+
+// Whoever has changed it, the next stream is sent the bytes themselves.
+TEST_F(SharedMemoryTest, BehindAStreamThatWasSentOtherBytesByItNoneIsShared) {
+  // The socket's path is relative to the folder of the world.
+  std::filesystem::current_path(world_.path());
+  client::ResumingUpload::Options options;
+  options.stream.open.set_repository("home");
+  options.stream.open.set_profile("fastcdc2020-8k");
+  options.stream.open.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+  options.stream.open.set_store_epoch(1);
+  options.servers = {world_.address()};
+  options.retry.first_wait = std::chrono::milliseconds(1);
+  std::atomic<int> opened_count = 0;
+  std::atomic<int> shared_count = 0;
+  options.on_opened = [&](bool /*is_direct*/) { ++opened_count; };
+  options.on_shared = [&] { ++shared_count; };
+  std::vector<std::string> losses;
+  options.on_lost = [&](const client::ResumingUpload::Lost& lost) {
+    losses.push_back(client::ReasonOfLoss(lost.status));
+  };
+  Answers answers;
+  client::ResumingUpload upload(std::move(options), answers);
+  constexpr std::size_t kFileBytes = 10'000;
+  upload.BeginFile("file", kFileBytes);
+  const std::span<std::uint8_t> span = upload.DataSpan();
+  ASSERT_GE(span.size(), kFileBytes);
+  std::fill_n(span.data(), kFileBytes, std::uint8_t{7});
+  const client::DataRef data = upload.CommitData(kFileBytes);
+  // Now they are in the content's hash, and the server has not been told of them.
+  ASSERT_FALSE(upload.DataSpan().empty());
+  ASSERT_EQ(shared_count, 1);
+  data.block->data()[data.position] = 8;
+  upload.EndFile(kFileBytes);
+  upload.Flush();
+  upload.FinishWrites();
+  const absl::Status end = upload.Wait();
+  EXPECT_TRUE(end.ok()) << end;
+  EXPECT_EQ(losses, std::vector<std::string>{"CONTENT_MISMATCH"});
+  EXPECT_EQ(opened_count, 2);
+  EXPECT_EQ(shared_count, 1);
+  EXPECT_EQ(answers.answered_bytes, kFileBytes);
 }
 
 }  // namespace
