@@ -206,7 +206,7 @@ class Answers final : public client::AnswerHandler {
   std::atomic<std::uint64_t> answered_bytes = 0;
 };
 
-// Whoever has changed it, the next stream is sent the bytes themselves.
+// Here the server alone has seen other bytes: the next stream is sent those that were read.
 TEST_F(SharedMemoryTest, BehindAStreamThatWasSentOtherBytesByItNoneIsShared) {
   // The socket's path is relative to the folder of the world.
   std::filesystem::current_path(world_.path());
@@ -222,8 +222,10 @@ TEST_F(SharedMemoryTest, BehindAStreamThatWasSentOtherBytesByItNoneIsShared) {
   options.on_opened = [&](bool /*is_direct*/) { ++opened_count; };
   options.on_shared = [&] { ++shared_count; };
   std::vector<std::string> losses;
+  std::uint8_t* changed = nullptr;
   options.on_lost = [&](const client::ResumingUpload::Lost& lost) {
     losses.push_back(client::ReasonOfLoss(lost.status));
+    if (changed != nullptr) *changed = 7;
   };
   Answers answers;
   client::ResumingUpload upload(std::move(options), answers);
@@ -236,7 +238,8 @@ TEST_F(SharedMemoryTest, BehindAStreamThatWasSentOtherBytesByItNoneIsShared) {
   // Now they are in the content's hash, and the server has not been told of them.
   ASSERT_FALSE(upload.DataSpan().empty());
   ASSERT_EQ(shared_count, 1);
-  data.block->data()[data.position] = 8;
+  changed = data.block->data() + data.position;
+  *changed = 8;
   upload.EndFile(kFileBytes);
   upload.Flush();
   upload.FinishWrites();

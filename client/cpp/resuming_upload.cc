@@ -232,6 +232,7 @@ bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
   const std::string key = file->key;
   const std::uint64_t size_hint_bytes = file->size_hint_bytes;
   std::uint64_t offset = file->answered_bytes;
+  file->given_from = offset;
   lock.unlock();
   KERF_CHECK(stream.BeginFile(key, size_hint_bytes, offset) + number_shift_ == number);
   BeginContent();
@@ -253,12 +254,13 @@ bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
     const auto range =
         std::find_if(now->unanswered.begin(), now->unanswered.end(),
                      [&](const FileRange& r) { return r.offset + r.length_bytes > offset; });
-    const DataRef data = range->data;
-    const std::span<const std::uint8_t> bytes =
-        BytesOf(data, range->length_bytes).subspan(offset - range->offset);
+    const FileRange kept = *range;
+    const std::span<const std::uint8_t> all = BytesOf(kept.data, kept.length_bytes);
+    const std::span<const std::uint8_t> bytes = all.subspan(offset - kept.offset);
     offset += bytes.size();
     now->given_bytes = offset;
     lock.unlock();
+    if (kept.check.has_value() && Xxh3Of64(all) != *kept.check) return RefuseChanged();
     if (names_chunks_) {
       NameBytes(stream, number, bytes);
       continue;
@@ -304,6 +306,13 @@ void ResumingUpload::Name(UploadStream& stream, std::uint64_t number,
 bool ResumingUpload::RefuseDone(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   Fail(absl::InternalError("the server called a file done that it had not been sent"));
+  return false;
+}
+
+// The server would be told the hash of what they are now, and find nothing wrong.
+bool ResumingUpload::RefuseChanged() {
+  Fail(absl::DataLossError(
+      "bytes that waited to be sent again are not those that were read: memory is faulty"));
   return false;
 }
 
@@ -359,6 +368,7 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   // are not kerf's own words, the front may know another way.
   const bool is_astray = is_direct_ && !opened_ && ReasonOfLoss(loss).empty();
   const Loss kind = lost_.ok() && !is_astray ? LossOf(loss) : Loss::kRetry;
+  if (IsMismatchOfAnsweredLocked(loss)) return loss;
   if (!*options_.reached && (kind == Loss::kRetry || kind == Loss::kRetryBriefly)) {
     ++server_index_;
     return ++first_tries_ < options_.servers.size() ? absl::OkStatus() : loss;
@@ -400,6 +410,14 @@ bool ResumingUpload::IsSourceSilentLocked(const absl::Status& loss) const {
   // What was begun before has been answered, or the server would owe something.
   return lost_.ok() && IsOwnSilence(loss) && files_.size() == 1 && !files_.front().ended &&
          writer_calls_ == writer_calls_at_loss_;
+}
+
+bool ResumingUpload::IsMismatchOfAnsweredLocked(const absl::Status& loss) const {
+  // Of chunks that are named each answer is compared with the name itself.
+  if (!lost_.ok() || !IsContentMismatch(loss) || is_cut_here_ || files_.empty()) return false;
+  // Files are answered in their order, and those that are answered whole are gone.
+  const File& file = files_.front();
+  return file.ended && file.answered_bytes > file.given_from;
 }
 
 void ResumingUpload::NoteWriterLocked() {
@@ -484,9 +502,11 @@ DataRef ResumingUpload::CommitData(std::size_t count) {
   std::lock_guard writing(writer_mutex_);
   if (count == 0 || span_stream_ == nullptr) return {};
   DataRef data = span_stream_->CommitData(count);
+  std::optional<std::uint64_t> check;
+  if (!names_chunks_ && data.block != nullptr) check = Xxh3Of64(BytesOf(data, count));
   std::lock_guard lock(mutex_);
   File& file = files_.back();
-  file.unanswered.push_back({data, count, file.published_bytes, span_stream_count_});
+  file.unanswered.push_back({data, count, file.published_bytes, span_stream_count_, check});
   unpublished_ = true;
   unanswered_bytes_ += count;
   NoteWriterLocked();

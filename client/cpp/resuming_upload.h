@@ -150,6 +150,8 @@ class ResumingUpload final : private AnswerHandler {
     std::uint64_t offset = 0;
     // Of the stream in whose block it lies.
     std::uint64_t stream_count = 0;
+    // Of the bytes as they were read; nothing where chunks are named, which have their digests.
+    std::optional<std::uint64_t> check = {};
   };
   struct File {
     std::uint64_t number = 0;
@@ -158,9 +160,10 @@ class ResumingUpload final : private AnswerHandler {
     // Not answered in full.
     std::deque<FileRange> unanswered;
     std::uint64_t answered_bytes = 0;
-    // What the writer has passed on, and what of it was given to the present stream.
+    // What the writer has passed on, and what of it was given to the present stream, from where on.
     std::uint64_t published_bytes = 0;
     std::uint64_t given_bytes = 0;
+    std::uint64_t given_from = 0;
     // To the present stream, and not answered; where it is cut here.
     std::deque<LocalCutter::Chunk> named;
     bool ended = false;
@@ -206,12 +209,16 @@ class ResumingUpload final : private AnswerHandler {
   void BeginContent();
   static bool SendBytes(UploadStream& stream, std::span<const std::uint8_t> bytes);
   bool RefuseDone(std::unique_lock<std::mutex>& lock);
+  bool RefuseChanged();
   void Settle();
   // After `loss`: waits until the next try; not OK if there is none.
   absl::Status WaitForNextTry(const absl::Status& loss);
   // Whether nobody misses the stream that was lost by `loss`: the source of the file that it was in
   // gives nothing, which is why the server has ended it.
   bool IsSourceSilentLocked(const absl::Status& loss) const;
+  // Whether `loss` says that what was sent of a file is not what was read, and some of it was
+  // answered: that is stored, and cannot be looked at any more.
+  bool IsMismatchOfAnsweredLocked(const absl::Status& loss) const;
   // The writer has said something, or waits until it can.
   void NoteWriterLocked();
   // A worker that was met without getting anywhere is passed over until something is got.

@@ -33,6 +33,7 @@ constexpr std::string_view kMemoryExhausted = "MEMORY_EXHAUSTED";
 constexpr std::string_view kTooManyCalls = "TOO_MANY_CALLS";
 constexpr std::string_view kDraining = "DRAINING";
 constexpr std::string_view kIdleTimeout = "IDLE_TIMEOUT";
+constexpr std::string_view kContentMismatch = "CONTENT_MISMATCH";
 constexpr std::string_view kNoWorker = "NO_WORKER";
 constexpr std::string_view kWorkerUnreachable = "WORKER_UNREACHABLE";
 constexpr std::string_view kRetriedReasons[] = {
@@ -45,8 +46,8 @@ constexpr std::string_view kNoRoomReasons[] = {kMemoryExhausted, kQuotaExceeded,
 constexpr std::string_view kAwayReasons[] = {kDraining, kNoWorker, kWorkerUnreachable};
 constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", kIndexUnavailable,
                                                kWorkerUnreachable};
-// What has been answered was compared, and the rest is sent again.
-constexpr std::string_view kRetriedOnceReasons[] = {"CONTENT_MISMATCH", "INTERNAL"};
+// The first by one who knows that what he sends again is what he has read.
+constexpr std::string_view kRetriedOnceReasons[] = {kContentMismatch, "INTERNAL"};
 
 template <typename Detail>
 std::optional<Detail> DetailOf(const absl::Status& status, std::string_view type) {
@@ -86,6 +87,10 @@ bool HasNoRoomNow(const absl::Status& status) {
 bool IsAwayNow(const absl::Status& status) { return IsOf(ReasonOfLoss(status), kAwayReasons); }
 
 bool IsOwnSilence(const absl::Status& status) { return ReasonOfLoss(status) == kIdleTimeout; }
+
+bool IsContentMismatch(const absl::Status& status) {
+  return ReasonOfLoss(status) == kContentMismatch;
+}
 
 bool IsIndexUnavailable(const absl::Status& status) {
   return ReasonOfLoss(status) == kIndexUnavailable || absl::IsDeadlineExceeded(status);

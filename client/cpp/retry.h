@@ -58,6 +58,9 @@ bool IsAwayNow(const absl::Status& status);
 // (IDLE_TIMEOUT).
 bool IsOwnSilence(const absl::Status& status);
 
+// Whether what came of a file is not what the client has hashed (CONTENT_MISMATCH).
+bool IsContentMismatch(const absl::Status& status);
+
 // Whether the index was not reached, or has not answered in time (INDEX_UNAVAILABLE, a deadline).
 bool IsIndexUnavailable(const absl::Status& status);
 

@@ -2,12 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/limits.h"
@@ -283,6 +288,85 @@ TEST_F(LaneResumeTest, AnAnswerThatIsNoneIsNotAskedForAgain) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the server sent an answer of"));
   End();
   EXPECT_EQ(stream_count, 1);
+}
+
+// Memory that is broken: a server that is told the hash of what the bytes are now finds no fault.
+TEST_F(LaneResumeTest, WhatHasChangedWhileItWaitedIsNotSentAgain) {
+  constexpr std::size_t kFileBytes = 5'000;
+  std::uint8_t* kept = nullptr;
+  adjust_upload_ = [&](client::ResumingUpload::Options& upload) {
+    upload.on_lost = [&](const client::ResumingUpload::Lost& /*lost*/) { *kept ^= 1; };
+  };
+  std::atomic<bool> once = false;
+  Start([&](Moment now) {
+    return now == Moment::kInData && !once.exchange(true) ? kLost : grpc::Status::OK;
+  });
+  bool is_read = false;
+  const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+    if (std::exchange(is_read, true)) return std::size_t{0};
+    std::fill_n(span.data(), kFileBytes, std::uint8_t{7});
+    kept = span.data();
+    return kFileBytes;
+  };
+  absl::Status read_status;
+  absl::Status status = lane_->SendFile("file", 0, read, [](const FileOutcome&) {}, read_status);
+  if (status.ok()) status = lane_->WaitAnswered();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("are not those that were read"));
+  EXPECT_EQ(taker_->taken_count, 0u);
+  End();
+}
+
+// What a server says that has answered the first chunk of a file, or nothing of it, at its end.
+grpc::Status EndByMismatch(FakeServer::Stream& stream, bool answers_some) {
+  v1::UploadRequest request;
+  std::string content;
+  while (stream.Read(&request)) {
+    for (const v1::UploadFrame& frame : request.frames()) {
+      v1::UploadResponse response;
+      if (frame.has_open()) *response.add_answers() = CuttingServer::Opened();
+      if (frame.frame_case() == v1::UploadFrame::kData) content += frame.data();
+      if (frame.has_file_end() && answers_some) {
+        const std::span<const std::uint8_t> bytes(
+            reinterpret_cast<const std::uint8_t*>(content.data()), LosingServer::kChunkBytes);
+        const Digest digest = Fingerprint(DigestAlgorithm::kBlake3, bytes);
+        v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
+        chunks.set_file_number(1);
+        v1::Chunk& chunk = *chunks.add_chunks();
+        chunk.set_end_offset(bytes.size());
+        chunk.set_digest(digest.bytes.data(), digest.bytes.size());
+        chunk.set_check(Xxh3Of64(bytes));
+        chunk.set_verdict(v1::VERDICT_NEW);
+      }
+      if (!response.answers().empty()) stream.Write(response);
+      if (frame.has_file_end()) {
+        return FakeServer::Refusal(grpc::StatusCode::DATA_LOSS, "CONTENT_MISMATCH");
+      }
+    }
+  }
+  return grpc::Status::OK;
+}
+
+// It may be what was answered that is wrong, and that is stored.
+TEST_F(LaneResumeTest, AMismatchIsTriedAgainIfNothingOfTheFileWasAnswered) {
+  for (const bool answers_some : {false, true}) {
+    Reset();
+    std::atomic<int> stream_count = 0;
+    const FakeServer server([&](grpc::ServerContext& context, FakeServer::Stream& stream) {
+      if (++stream_count > 1) return CuttingServer()(context, stream);
+      return EndByMismatch(stream, answers_some);
+    });
+    adjust_upload_ = [&](client::ResumingUpload::Options& upload) {
+      upload.servers = {server.address()};
+    };
+    Start([](Moment) { return grpc::Status::OK; });
+    const absl::Status status = Upload({RandomContent(10'000)});
+    EXPECT_EQ(status.ok(), !answers_some) << status;
+    EXPECT_EQ(absl::IsDataLoss(status), answers_some) << status;
+    EXPECT_EQ(taker_->taken_count, answers_some ? 1u : 3u);
+    End();
+    EXPECT_EQ(stream_count, answers_some ? 1 : 2);
+  }
 }
 
 // A worker that is stopped, say, keeps its connections.
