@@ -93,8 +93,8 @@ class StreamSink {
   // with what is answered.
   virtual absl::Status MayStoreIn(std::string_view /*repository*/) { return absl::OkStatus(); }
 
-  // Behind MayStoreIn: of files, that one message should name at most. What it owes is known once it
-  // is there.
+  // Behind MayStoreIn: of files, that one message should name at most. What it owes is known once
+  // it is there.
   virtual std::uint64_t NameableBytes() const { return UINT64_MAX; }
 
   // The message in hand names so much of files whose bytes are not in it: it counts as if it had
