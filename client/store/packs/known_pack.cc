@@ -20,6 +20,8 @@ namespace kerf::agent {
 namespace {
 
 constexpr std::string_view kPackSuffix = ".pack";
+// Of who looks through all packs, behind the last one that was gone.
+constexpr int kLists = 2;
 
 // Fills the bytes from an offset on.
 using RangeReader = std::function<absl::Status(std::span<std::uint8_t>, std::uint64_t)>;
@@ -126,9 +128,11 @@ absl::StatusOr<KnownPack> ReadPackFooterAnyhow(const std::string& path, const Pa
 absl::Status VisitDurablePacks(const std::string& packs_directory,
                                const std::function<void(const KnownPack&)>& visit) {
   absl::flat_hash_set<PackId> listed;
-  bool is_any_gone = true;
-  // What was moved out of one that has gone was in another before.
-  while (std::exchange(is_any_gone, false)) {
+  // What was moved out of a pack that has gone was in another before. And a list takes its time: a
+  // pack that came into a folder that it had passed is not in it, nor the one that went for it.
+  int left_lists = kLists;
+  while (left_lists > 0) {
+    --left_lists;
     KERF_ASSIGN_OR_RETURN(std::vector<PackId> ids, ListPacks(packs_directory));
     std::erase_if(ids, [&](const PackId& id) { return !listed.insert(id).second; });
     KERF_RETURN_IF_ERROR(MakePackNamesDurable(packs_directory, ids));
@@ -136,7 +140,7 @@ absl::Status VisitDurablePacks(const std::string& packs_directory,
       const absl::StatusOr<KnownPack> pack =
           ReadPackFooterAnyhow(PackPathIn(packs_directory, id), id);
       if (pack.ok()) visit(*pack);
-      is_any_gone |= absl::IsNotFound(pack.status());
+      if (absl::IsNotFound(pack.status())) left_lists = kLists;
     }
   }
   return absl::OkStatus();

@@ -59,8 +59,9 @@ absl::StatusOr<KnownPack> ReadPackFooterAnyhow(const std::string& path, const Pa
 
 // Calls `visit` with each pack that is there now, durably, one after the other. Holds the footer of
 // one in memory, and all names. Passes over those whose footers cannot be read, and those that go
-// meanwhile: then packs that have come meanwhile are visited, too, so that no chunk is missed that
-// a collection has moved. An error for a folder that cannot be listed.
+// meanwhile: packs that have come meanwhile are visited, too, so that no chunk is missed that a
+// collection has moved. So it lists all of them twice, and twice again behind one that has gone. An
+// error for a folder that cannot be listed.
 absl::Status VisitDurablePacks(const std::string& packs_directory,
                                const std::function<void(const KnownPack&)>& visit);
 

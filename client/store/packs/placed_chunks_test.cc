@@ -5,18 +5,22 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "client/store/format/file_hook.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/testing/disk_hook.h"
+#include "client/store/testing/hollow_packs.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -299,6 +303,56 @@ TEST_F(PlacedChunksTest, AChunkThatIsMovedWhileAllPacksAreVisitedIsNotMissed) {
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(seen.size(), 8u);
   EXPECT_EQ(moved_count, 14);
+}
+
+// Does something before a folder is listed, the first time.
+class BeforeList final : public FileHook {
+ public:
+  BeforeList(std::string folder, std::function<void()> act)
+      : folder_(std::move(folder)), act_(std::move(act)) {
+    SetFileHookForTest(this);
+  }
+  ~BeforeList() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    const bool is_it =
+        operation.kind == FileOperation::Kind::kListDirectory && operation.path == folder_;
+    if (is_it && !std::exchange(has_acted_, true)) act_();
+    return absl::OkStatus();
+  }
+  bool has_acted() const { return has_acted_; }
+
+ private:
+  const std::string folder_;
+  const std::function<void()> act_;
+  bool has_acted_ = false;
+};
+
+// Out of a folder that the list has not come to, into one that it has passed: it sees neither.
+TEST_F(PlacedChunksTest, AChunkThatIsMovedWhileThePacksAreListedIsNotMissed) {
+  const std::string& packs = chunks_.packs_directory();
+  PackId stays;
+  stays.bytes[0] = 3;
+  PackId goes;
+  goes.bytes[0] = 200;
+  PackId comes = stays;
+  comes.bytes[1] = 1;
+  WriteHollowPack(packs, stays, /*first_number=*/0, /*chunk_count=*/1);
+  WriteHollowPack(packs, goes, /*first_number=*/1, /*chunk_count=*/1);
+  std::set<Digest> seen;
+  {
+    const BeforeList collection(std::filesystem::path(PathOf(goes)).parent_path().string(), [&] {
+      WriteHollowPack(packs, comes, /*first_number=*/1, /*chunk_count=*/1);
+      std::filesystem::remove(PathOf(goes));
+    });
+    const absl::Status status = VisitDurablePacks(packs, [&](const KnownPack& pack) {
+      seen.insert(pack.footer.chunks.front().digest);
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(collection.has_acted());
+  }
+  EXPECT_TRUE(seen.contains(HollowChunk(0).digest));
+  EXPECT_TRUE(seen.contains(HollowChunk(1).digest));
 }
 
 }  // namespace
