@@ -1,4 +1,5 @@
 // What an agent of a simulated world does.
+#include <cstdint>
 #include <utility>
 
 #include "base/check.h"
@@ -9,8 +10,11 @@
 namespace kerf::agent {
 namespace {
 
-// So little that footers are read again, and packs of its own forgotten.
-constexpr PlacedChunks::Memory kPlacedMemory{400, 400};
+// Of the first agent: so little that footers are read again, and packs of its own forgotten.
+constexpr PlacedChunks::Memory kLittleMemory{400, 400};
+// Of the others: all of it. Whoever kept any of that for a later epoch (COL-21) would count on what
+// collections have deleted since.
+constexpr PlacedChunks::Memory kMuchMemory{std::uint64_t{1} << 20, std::uint64_t{1} << 20};
 // Few, so that a check has several looks.
 constexpr CollectionGuard::Limits kCheckLimits{3, 1000};
 
@@ -71,7 +75,8 @@ void SimAgent::Begin() {
 void SimAgent::LookAtStore(const CollectionGuard& seen) {
   session_epoch_ = seen.epoch();
   if (goes_by_place()) {
-    placed_ = std::make_unique<PlacedChunks>(world_.test.store().packs_directory(), kPlacedMemory);
+    placed_ = std::make_unique<PlacedChunks>(world_.test.store().packs_directory(),
+                                             number_ == 0 ? kLittleMemory : kMuchMemory);
     KERF_CHECK(placed_->Open().ok());
     seen_ = seen;
     return;
