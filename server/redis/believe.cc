@@ -113,8 +113,8 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadToBelieve(RedisClient& client
   std::vector<std::size_t> left(digests.size());
   std::iota(left.begin(), left.end(), std::size_t{0});
   for (int round = 0; !left.empty(); ++round) {
-    auto groups =
-        co_await ReadBuckets(client, repository, digests, std::move(left), HeadReads::kOne);
+    auto groups = co_await ReadBuckets(client, repository, digests, std::move(left),
+                                       HeadReads::kOne, PathsOfRound(repository, round));
     if (!groups.ok()) co_return groups.status();
     left.clear();
     std::vector<BucketGroup> doubtful;

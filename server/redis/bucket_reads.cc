@@ -146,10 +146,15 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
                                                            RedisRepository& repository,
                                                            std::span<const Digest> digests,
                                                            std::vector<std::size_t> wanted,
-                                                           HeadReads heads) {
+                                                           HeadReads heads, PathReads paths) {
   std::vector<BucketGroup> found;
   std::vector<std::size_t> lost;
-  std::vector<BucketGroup> groups = GroupsOf(repository, digests, std::move(wanted), lost);
+  std::vector<BucketGroup> groups;
+  if (paths == PathReads::kFound) {
+    lost = std::move(wanted);
+  } else {
+    groups = GroupsOf(repository, digests, std::move(wanted), lost);
+  }
   for (int round = 0; !groups.empty() || !lost.empty(); ++round) {
     if (round == kMaxConflicts) {
       co_return absl::UnavailableError("the buckets in Redis split faster than they are found");

@@ -43,6 +43,18 @@ enum class HeadReads {
   kAllAnyway,
 };
 
+// Where buckets are looked for.
+enum class PathReads {
+  // Where they were found last.
+  kKnown,
+  // Where a script finds them: what is remembered may be hidden behind another one by now.
+  kFound,
+};
+// Of a call that was told so often that what it has read is not so any more.
+inline PathReads PathsOfRound(const RedisRepository& repository, int round) {
+  return round < 2 || !repository.has_heads.load() ? PathReads::kKnown : PathReads::kFound;
+}
+
 // All of a bucket, but of its entries those behind some digest.
 struct WholeBucket {
   BucketContent content;
@@ -57,7 +69,7 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
                                                            RedisRepository& repository,
                                                            std::span<const Digest> digests,
                                                            std::vector<std::size_t> wanted,
-                                                           HeadReads heads);
+                                                           HeadReads heads, PathReads paths);
 
 // The heads of base buckets `bases`, in the same order. DataLoss where one cannot be understood.
 Task<absl::StatusOr<std::vector<BucketHead>>> ReadHeads(RedisClient& client,

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "server/redis/scripts.h"
+
 namespace kerf::redis_scripts {
 
 // is_there(path): whether there is a bucket of that path below the base bucket KEYS[1], or of a
@@ -19,11 +21,13 @@ namespace kerf::redis_scripts {
 
 // KEYS[1]: a bucket; KEYS[2]: its head. ARGV[1]: the bucket's `e` as read, ARGV[2]: the head's as
 // read, ARGV[3]: the bucket's new one; then fields, 1,000 at most (Lua's stack ends at 8,000).
-// Their values, if both were what was read; else 0. A Redis that is full takes it: to remove what
-// is not there is a change, and behind one it refuses nothing.
-inline constexpr std::string_view kBelieve = R"lua(
+// Their values, if both were what was read, and nobody finds another bucket in its place; else 0. A
+// Redis that is full takes it: to remove what is not there is a change, and behind one it refuses
+// nothing.
+inline constexpr std::string_view kBelieve = KERF_LUA_IS_HIDDEN R"lua(
 if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end
 if redis.call('HGET', KEYS[2], 'e') ~= ARGV[2] then return 0 end
+if is_hidden() then return 0 end
 redis.call('HDEL', KEYS[1], '')
 redis.call('HSET', KEYS[1], 'e', ARGV[3])
 return redis.call('HMGET', KEYS[1], unpack(ARGV, 4))
@@ -44,10 +48,9 @@ return 1
 
 // KEYS as above. ARGV[1]: the head's `e` as read, ARGV[2]: its new one; ARGV[3]: how many entries
 // it says were removed ('': what it says stays); then by threes a path, the `e` of its bucket as
-// read
-// ('': there is none, nor one on the way to it or behind it), and its new one: of all paths below
-// the base bucket. What the head says of entries is counted anew. 1 if it was done, 0 if something
-// is not what was read.
+// read ('': there is none, nor one on the way to it or behind it), and its new one: of all paths
+// below the base bucket. What the head says of entries is counted anew. 1 if it was done, 0 if
+// something is not what was read.
 inline constexpr std::string_view kFollow = KERF_LUA_IS_BELOW R"lua(
 if (redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[1] then return 0 end
 for at = 4, #ARGV, 3 do
@@ -66,5 +69,6 @@ return 1
 )lua";
 
 #undef KERF_LUA_IS_BELOW
+#undef KERF_LUA_IS_HIDDEN
 
 }  // namespace kerf::redis_scripts

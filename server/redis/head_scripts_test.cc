@@ -176,6 +176,27 @@ TEST_F(HeadScriptsTest, ABucketIsRaisedWhereItAndItsHeadAreWhatWasRead) {
   EXPECT_EQ(Believe({"b", "h", "b2", "x"}), "0");
 }
 
+// Somebody remembers its path, and another one was made above it.
+TEST_F(HeadScriptsTest, ABucketThatIsHiddenGetsNothingFromItsHead) {
+  HaveTwo(kHeadOfTwo);
+  Put(kBase, {{"e", "a"}});
+  const auto believe = [&] {
+    return WordsOf(Run(redis_scripts::kBelieve, {kBase + "10", kHead}, {"b", "h", "b2", "y"}));
+  };
+  EXPECT_THAT(believe(), ElementsAre("0"));
+  EXPECT_THAT(Change({"b", "b2", "h", "h", "w", "", "1"}, "10"), ElementsAre("0", "0"));
+  EXPECT_EQ(At(kBase + "10"), (Fields{{"e", "b"}, {"y", "1"}, {"z", "2"}}));
+  Ask({"DEL", kBase});
+  Put(kBase + "1", {{"e", "a"}});
+  EXPECT_THAT(believe(), ElementsAre("0"));
+  Ask({"DEL", kBase + "1"});
+  EXPECT_THAT(Change({"b", "b3", "h", "h", "w", "", "1"}, "10"), ElementsAre("1", "4"));
+  EXPECT_EQ(At(kBase + "10")["e"], "b3");
+  Put(kBase + "10", {{"e", "b"}});
+  EXPECT_THAT(believe(), ElementsAre("1"));
+  EXPECT_EQ(At(kBase + "10")["e"], "b2");
+}
+
 TEST_F(HeadScriptsTest, AHeadIsRaisedAsItWasReadAndHasABucket) {
   const auto raise = [&](const Words& arguments) {
     return OfBase(redis_scripts::kRaise, arguments);

@@ -161,6 +161,30 @@ TEST_F(RedisHeadLossesTest, ABucketThatIsLostBesideOthersIsToldByWhoeverMeetsIt)
   EXPECT_EQ(Stats(*index).epoch, 4u);
 }
 
+// How long paths are is lost, as where a failover breaks off the move of a slot: nobody finds what
+// lies on longer ones, and a bucket is made above it. Whoever remembers it still reads it; what is
+// forgotten meanwhile goes from the other one alone.
+TEST_F(RedisHeadLossesTest, WhatIsHiddenIsNotRaisedForWhoRemembersItsPath) {
+  const auto reads = Open();
+  const auto writes = Open();
+  const std::vector<IndexEntry> entries = FillBase(*reads, 1, 300);
+  for (const IndexEntry& entry : entries) {
+    ASSERT_EQ(VerdictOf(*reads, 1, entry), Verdict::kDuplicate);
+    ASSERT_EQ(VerdictOf(*writes, 1, entry), Verdict::kDuplicate);
+  }
+  Ask({"DEL", LongestPathKey(tag_, kBase)});
+  const auto other = Open();
+  ExpectAdvance(*other, 3, 0, 0);
+  EXPECT_EQ(EpochAt(Bucket()), EncodeFollowing({3, 0}));
+  for (const IndexEntry& entry : entries) {
+    ASSERT_EQ(VerdictOf(*other, 3, entry), Verdict::kNew);
+    ASSERT_NE(VerdictOf(*reads, 3, entry), Verdict::kDuplicate);
+  }
+  // Nor does it take what nobody else would find.
+  ASSERT_TRUE(Commit(*writes, 3, {entries[0]}).ok());
+  EXPECT_EQ(VerdictOf(*other, 3, entries[0]), Verdict::kDuplicate);
+}
+
 // An old state of one bucket alone, which only somebody's hand can bring: where it has other
 // entries than the one that it has overwritten, ForgetOlder finds it.
 TEST_F(RedisHeadLossesTest, ABucketThatComesBackAloneIsFoundByItsEntries) {

@@ -352,7 +352,8 @@ class Leaf final : public RedisIndex {
       }
       // A script that was refused may have found a head that nobody expects.
       auto groups = co_await ReadBuckets(*client_, repository, digests, left,
-                                         round == 0 ? HeadReads::kAll : HeadReads::kAllAnyway);
+                                         round == 0 ? HeadReads::kAll : HeadReads::kAllAnyway,
+                                         PathsOfRound(repository, round));
       if (!groups.ok()) co_return groups.status();
       if (!state.has_value() && AreAnyWithoutEpoch(*groups)) {
         auto read = co_await StateFor(repository, /*writes=*/forgotten == nullptr);

@@ -18,6 +18,19 @@ namespace kerf::redis_scripts {
   "      (is_there(key, path .. '0', longest) or is_there(key, path .. '1', longest))\n" \
   "end\n"
 
+// is_hidden(): whether there is another bucket on the way to KEYS[1], which is found in its place.
+// It was made when KEYS[2] had been lost; a worker may remember what is behind it. While the slot
+// moves its node cannot say that a key is not there: then it is not. head_scripts.h takes it, too.
+#define KERF_LUA_IS_HIDDEN                                          \
+  "local function is_hidden()\n"                                    \
+  "  local base, path = string.match(KEYS[1], '^(.*})([01]*)$')\n"  \
+  "  for bits = 0, #path - 1 do\n"                                  \
+  "    local above = base .. string.sub(path, 1, bits)\n"           \
+  "    if redis.pcall('EXISTS', above) == 1 then return true end\n" \
+  "  end\n"                                                         \
+  "  return false\n"                                                \
+  "end\n"
+
 // add_head(out): three elements more, what the head KEYS[3] says: its `e`, how many entries are
 // below it, and how many have been removed since its epoch was told; '' for what it does not say.
 #define KERF_LUA_HEAD                                            \
@@ -32,19 +45,19 @@ namespace kerf::redis_scripts {
 // Redis runs no script that names a key which is not; then by threes a field, its value as read and
 // the new one ("": none). {1, number of fields} if it was done; {0, 0} if something is not what was
 // read: nothing is changed then. ARGV[1] is "" for a bucket that is to be made: there may be no
-// bucket on the way to it or behind it. What adds no entry, and makes none longer by more than 8
-// bytes, is done in a Redis that is full, too (maxmemory): it refuses what may need memory only to
-// scripts that have changed nothing yet, and to remove what is not there is a change. A head counts
-// what is below it.
-inline constexpr std::string_view kChange = KERF_LUA_IS_THERE R"lua(
+// bucket on the way to it or behind it. Nor on the way to one below a head that gets another `e`:
+// what is hidden has not heard what was forgotten, and the head would vouch for it. What adds no
+// entry, and makes none longer by more than 8 bytes, is done in a Redis that is full, too
+// (maxmemory): it refuses what may need memory only to scripts that have changed nothing yet, and
+// to remove what is not there is a change. A head counts what is below it.
+inline constexpr std::string_view kChange = KERF_LUA_IS_THERE KERF_LUA_IS_HIDDEN R"lua(
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
 if (KEYS[3] and redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[3] then return {0, 0} end
+local follows = ARGV[3] ~= '' and ARGV[2] ~= ARGV[1]
+if (ARGV[1] == '' or follows) and is_hidden() then return {0, 0} end
 if ARGV[1] == '' then
   local base, path = string.match(KEYS[1], '^(.*})([01]*)$')
-  for bits = 0, #path - 1 do
-    if redis.call('EXISTS', base .. string.sub(path, 1, bits)) == 1 then return {0, 0} end
-  end
   if is_there(base, path, tonumber(redis.call('GET', KEYS[2]) or '0')) then return {0, 0} end
 end
 for at = 5, #ARGV, 3 do
