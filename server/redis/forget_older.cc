@@ -24,6 +24,19 @@ constexpr std::size_t kNewEpochArgument = 1;
 
 bool IsNotBegun(const WalkedBucket& bucket) { return !bucket.is_begun; }
 
+// Whether a bucket is what it was, or has only come to follow its head since: behind an epoch the
+// first commit or lookup of each does that, and nothing of it has been removed then.
+bool IsStill(const WalkedBucket& now, const WalkedBucket& then) {
+  if (now.base != then.base || now.path != then.path || now.head.value != then.head.value) {
+    return false;
+  }
+  if (now.epoch_value == then.epoch_value) return true;
+  if (!now.head.is_there()) return false;
+  const auto followed = index_codec::ParseFollowing(then.epoch_value);
+  return followed.ok() && followed->epoch < now.head.epoch &&
+         now.epoch_value == index_codec::EncodeFollowing({now.head.epoch, 0});
+}
+
 class Step {
  public:
   Step(RedisClient& client, RedisRepository& repository, const RepositoryState& state,
@@ -122,7 +135,8 @@ class Step {
 
   // Whether the step's buckets and heads are these, with as many removed from them as each says, on
   // the replicas too: what is missing may have been removed by another call whose WAIT failed, and
-  // below a head only one step sees whether something has come back alone.
+  // below a head only one step sees whether something has come back alone. Buckets that follow
+  // their heads meanwhile are the same: else it would not end while others upload behind an epoch.
   Task<absl::StatusOr<bool>> LookAgain(std::span<const WalkedBucket> expected,
                                        ForgetResult& looked_at) {
     const bool have_heads = std::any_of(expected.begin(), expected.end(),
@@ -131,12 +145,8 @@ class Step {
     auto walked = co_await Walk(replica_count_);
     if (!walked.ok()) co_return walked.status();
     std::erase_if(*walked, IsNotBegun);
-    const bool are_same = std::equal(
-        walked->begin(), walked->end(), expected.begin(), expected.end(),
-        [](const WalkedBucket& now, const WalkedBucket& then) {
-          return now.base == then.base && now.path == then.path &&
-                 now.epoch_value == then.epoch_value && now.head.value == then.head.value;
-        });
+    const bool are_same =
+        std::equal(walked->begin(), walked->end(), expected.begin(), expected.end(), IsStill);
     if (!are_same) co_return false;
     co_return co_await CountAnew(*walked, looked_at);
   }

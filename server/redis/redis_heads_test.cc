@@ -3,13 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <fstream>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,7 +26,17 @@ using index_codec::EncodeFollowing;
 // A connection may end while something is written to it.
 const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
 
-class RedisHeadsTest : public HeadsFixture {};
+class RedisHeadsTest : public HeadsFixture {
+ protected:
+  // Of ForgetOlder: the look behind its first reading of the bucket; readings are counted.
+  OvertakenClient::IsIt IsSecondLook(int& read_count) const {
+    return [this, &read_count](const RedisCommand& command) {
+      if (command.key != Bucket()) return false;
+      if (command.arguments[0] == "HGETALL") ++read_count;
+      return command.arguments[0] == "EVALSHA" && read_count == 1;
+    };
+  }
+};
 
 TEST_F(RedisHeadsTest, AHeadIsMadeWithItsFirstBucketAndRaisedInItsPlace) {
   const auto index = Open();
@@ -124,6 +130,34 @@ TEST_F(RedisHeadsTest, WhatWasRemovedBeforeTheEpochCountsNoMore) {
   ExpectAdvance(*index, 3, 3, 3);
   EXPECT_EQ(Forget(*index, {}).removed_count, 3u);
   EXPECT_EQ(Stats(*index).entry_count, 0u);
+}
+
+// While others upload behind an epoch buckets follow their heads all the time.
+TEST_F(RedisHeadsTest, ForgetOlderGoesOnWhereABucketOnlyFollowsItsHeadMeanwhile) {
+  const auto index = Open();
+  ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
+  ExpectAdvance(*index, 3, 0, 0);
+  int read_count = 0;
+  const auto other = OpenOvertaken(RedisLayout::kHeads, IsSecondLook(read_count), [&] {
+    EXPECT_EQ(VerdictOf(*index, 3, kOne), Verdict::kDuplicate);
+    EXPECT_EQ(EpochAt(Bucket()), EncodeFollowing({3, 0}));
+  });
+  EXPECT_EQ(ForgetOlder(*other, 0).epoch, 3u);
+  EXPECT_EQ(EpochAt(Bucket()), EncodeFollowing({3, 0}));
+  EXPECT_EQ(read_count, 1);
+}
+
+// A removal meanwhile is looked at again, and told.
+TEST_F(RedisHeadsTest, ForgetOlderTellsWhatIsRemovedMeanwhile) {
+  const auto index = Open();
+  ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
+  ExpectAdvance(*index, 3, 0, 0);
+  int read_count = 0;
+  const auto other = OpenOvertaken(RedisLayout::kHeads, IsSecondLook(read_count), [&] {
+    ExpectForgotten(*index, Forget(*index, {kOne}), 1);
+  });
+  EXPECT_GE(ForgetOlder(*other, 0).removed_count, 1u);
+  EXPECT_EQ(read_count, 2);
 }
 
 // Splits, repeats, replacements, and what is removed twice.
@@ -390,47 +424,14 @@ TEST_F(RedisHeadsTest, WhoMakesOtherRepositoriesGoesOnWithThisOne) {
 }
 
 // Somebody else makes a repository between the look whether there is one and the making of it.
-class OvertakenClient final : public RedisClient {
- public:
-  OvertakenClient(std::unique_ptr<RedisClient> client, std::string key, std::function<void()> make)
-      : client_(std::move(client)), key_(std::move(key)), make_(std::move(make)) {}
-
-  void Send(RedisCommand command, Done done) override {
-    if (command.key == key_ && ++count_ == 2) make_();
-    client_->Send(std::move(command), std::move(done));
-  }
-  void ReadMasters(MastersDone done, std::chrono::milliseconds timeout) override {
-    client_->ReadMasters(std::move(done), timeout);
-  }
-  void ReadSlots(SlotsDone done) override { client_->ReadSlots(std::move(done)); }
-  void Close() override { client_->Close(); }
-  void ExpectIdentity(std::vector<std::string> known) override {
-    client_->ExpectIdentity(std::move(known));
-  }
-  RedisCounters counters() const override { return client_->counters(); }
-  std::optional<std::int64_t> certificate_expires_at_s() const override {
-    return client_->certificate_expires_at_s();
-  }
-
- private:
-  const std::unique_ptr<RedisClient> client_;
-  const std::string key_;
-  const std::function<void()> make_;
-  std::atomic<int> count_{0};
-};
-
 TEST_F(RedisHeadsTest, WhoWasOvertakenAtMakingItKnowsWhatItIs) {
-  RedisIndexOptions options{redis_.options_of_kerfd()};
-  options.base_bits = kBaseBits;
-  options.layout = RedisLayout::kLazy;
-  options.wrap_client = [&](std::unique_ptr<RedisClient> client) {
-    return std::make_unique<OvertakenClient>(std::move(client), Meta(), [&] {
-      Ask({"HSET", Meta(), "version", "3", "name", kRepository.name, "digest", "blake3",
-           "base_bits", "2"});
-    });
+  const auto is_making = [this, count = 0](const RedisCommand& command) mutable {
+    return command.key == Meta() && ++count == 2;
   };
-  std::vector<std::string> warnings;
-  const auto index = *RedisIndex::Open(std::move(options), &warnings);
+  const auto index = OpenOvertaken(RedisLayout::kLazy, is_making, [this] {
+    Ask({"HSET", Meta(), "version", "3", "name", kRepository.name, "digest", "blake3", "base_bits",
+         "2"});
+  });
   ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
   EXPECT_EQ(EpochAt(Head()), EncodeEpoch({0, 0}));
   // When it says again what it was.

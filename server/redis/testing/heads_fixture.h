@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +21,7 @@
 #include "base/test_seed.h"
 #include "base/wait_for.h"
 #include "server/redis/buckets.h"
+#include "server/redis/redis_client.h"
 #include "server/redis/redis_index.h"
 #include "server/redis/testing/expect_counts.h"
 #include "server/redis/testing/test_redis.h"
@@ -39,6 +43,45 @@ inline const IndexEntry kOne = Entry(0xC0, 0xEE, "pack-a");
 inline const IndexEntry kBesideIt = Entry(0xC1, 0xDD, "pack-b");
 inline const IndexEntry kElsewhere = Entry(0x40, 0xCC, "pack-c");
 inline constexpr std::uint32_t kBase = 3;
+
+// Somebody else does something between two commands of an index: before the first one of which
+// `is_it` says so, which is asked of each.
+class OvertakenClient final : public RedisClient {
+ public:
+  using IsIt = std::function<bool(const RedisCommand& command)>;
+
+  OvertakenClient(std::unique_ptr<RedisClient> client, IsIt is_it, std::function<void()> act)
+      : client_(std::move(client)), is_it_(std::move(is_it)), act_(std::move(act)) {}
+
+  void Send(RedisCommand command, Done done) override {
+    if (IsTheFirst(command)) act_();
+    client_->Send(std::move(command), std::move(done));
+  }
+  void ReadMasters(MastersDone done, std::chrono::milliseconds timeout) override {
+    client_->ReadMasters(std::move(done), timeout);
+  }
+  void ReadSlots(SlotsDone done) override { client_->ReadSlots(std::move(done)); }
+  void Close() override { client_->Close(); }
+  void ExpectIdentity(std::vector<std::string> known) override {
+    client_->ExpectIdentity(std::move(known));
+  }
+  RedisCounters counters() const override { return client_->counters(); }
+  std::optional<std::int64_t> certificate_expires_at_s() const override {
+    return client_->certificate_expires_at_s();
+  }
+
+ private:
+  bool IsTheFirst(const RedisCommand& command) {
+    const std::lock_guard lock(mutex_);
+    return is_it_(command) && !std::exchange(is_done_, true);
+  }
+
+  const std::unique_ptr<RedisClient> client_;
+  std::mutex mutex_;
+  const IsIt is_it_;
+  bool is_done_ = false;
+  const std::function<void()> act_;
+};
 
 class HeadsFixture : public ::testing::Test {
  protected:
@@ -65,11 +108,15 @@ class HeadsFixture : public ::testing::Test {
   }
 
   std::unique_ptr<RedisIndex> Open(RedisLayout layout = RedisLayout::kHeads) {
-    RedisIndexOptions options{redis_.options_of_kerfd()};
-    options.base_bits = kBaseBits;
-    options.layout = layout;
-    std::vector<std::string> warnings;
-    return *RedisIndex::Open(std::move(options), &warnings);
+    return OpenWith(layout, nullptr);
+  }
+  // One that is overtaken.
+  std::unique_ptr<RedisIndex> OpenOvertaken(RedisLayout layout, OvertakenClient::IsIt is_it,
+                                            std::function<void()> act) {
+    return OpenWith(layout, [is_it = std::move(is_it),
+                             act = std::move(act)](std::unique_ptr<RedisClient> client) {
+      return std::make_unique<OvertakenClient>(std::move(client), is_it, act);
+    });
   }
 
   static absl::Status Commit(Index& index, std::uint64_t epoch,
@@ -123,6 +170,17 @@ class HeadsFixture : public ::testing::Test {
     }
     EXPECT_GE(CountOf(Bucket()), 4u);
     return entries;
+  }
+
+  std::unique_ptr<RedisIndex> OpenWith(
+      RedisLayout layout,
+      std::function<std::unique_ptr<RedisClient>(std::unique_ptr<RedisClient>)> wrap_client) {
+    RedisIndexOptions options{redis_.options_of_kerfd()};
+    options.base_bits = kBaseBits;
+    options.layout = layout;
+    options.wrap_client = std::move(wrap_client);
+    std::vector<std::string> warnings;
+    return *RedisIndex::Open(std::move(options), &warnings);
   }
 
   const TestRedis redis_{TestRedis::Kind::kSingle};
