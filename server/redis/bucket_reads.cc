@@ -219,8 +219,10 @@ Task<absl::StatusOr<std::vector<BucketHead>>> ReadHeads(RedisClient& client,
 ScriptCall ChangeOf(const RedisRepository& repository, std::uint32_t base, std::string_view path,
                     const BucketContent& content, std::span<const FieldChange> changes) {
   ScriptCall call;
-  call.keys = KeysToChange(repository.tag, base, path,
-                           !content.is_there() || content.follows || content.has_head());
+  // A head that was away may be back by now: then what was planned without it is refused.
+  const bool may_have_head = !content.is_there() || content.follows || content.has_head() ||
+                             repository.has_heads.load();
+  call.keys = KeysToChange(repository.tag, base, path, may_have_head);
   const auto [epoch, wanted_epoch] = EpochChange(content, changes);
   const auto [head, wanted_head] = HeadChange(content);
   call.arguments = {epoch, wanted_epoch, head, wanted_head};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <memory>
@@ -303,6 +304,24 @@ TEST_F(HeadThatWasAwayTest, WhatCameLateIsNotBelievedByIt) {
   EXPECT_EQ(VerdictOf(*index_, 3, kOne), Verdict::kUnverified);
   ASSERT_TRUE(Commit(*index_, 3, {kOne}).ok());
   EXPECT_EQ(VerdictOf(*index_, 3, kOne), Verdict::kDuplicate);
+}
+
+// Who has read that there is none, and writes when it is back: ForgetOlder may have the bucket
+// follow it in between, and would not have seen what comes then.
+TEST_F(HeadThatWasAwayTest, WhoHasReadThatThereIsNoneIsRefusedOnceItIsBack) {
+  LoseHead();
+  ASSERT_TRUE(Commit(*index_, 2, {Entry(0xC2, 1, "first")}).ok());
+  ASSERT_EQ(EpochAt(Bucket()), EncodeEpoch({0, 0}));
+  const IndexEntry late = Entry(0xC3, 1, "late");
+  const std::string field(index_codec::DigestKey(kRepository, late.digest));
+  const auto writes_it = [&](const RedisCommand& command) {
+    return command.arguments[0] == "EVALSHA" &&
+           std::count(command.arguments.begin(), command.arguments.end(), field) > 0;
+  };
+  const auto other = OpenOvertaken(RedisLayout::kHeads, writes_it, [this] { BringItBack(); });
+  EXPECT_TRUE(absl::IsFailedPrecondition(Commit(*other, 2, {late})));
+  EXPECT_EQ(EpochAt(Head()), EncodeEpoch({3, 0}));
+  EXPECT_EQ(VerdictOf(*index_, 2, late), Verdict::kNew);
 }
 
 TEST_F(HeadThatWasAwayTest, WhatWasRemovedMeanwhileIsTold) {

@@ -57,9 +57,9 @@ inline std::vector<std::string> KeysOf(std::string_view tag, std::uint32_t base,
   return {BucketKey(tag, base, path), LongestPathKey(tag, base), HeadKey(tag, base)};
 }
 
-// The same for kChange of a bucket: one that is there and follows no head has none, and a key that
-// is not there would keep Redis from running the script while the slot moves. Whoever gives it a
-// head changes its `e`.
+// The same for kChange of a bucket: one that is there and follows no head has none, unless one
+// comes back, and a key that is not there would keep Redis from running the script while the slot
+// moves. Whoever gives it a head that is new changes its `e`.
 inline std::vector<std::string> KeysToChange(std::string_view tag, std::uint32_t base,
                                              std::string_view path, bool has_head) {
   std::vector<std::string> keys = KeysOf(tag, base, path);
