@@ -85,6 +85,20 @@ TEST_F(RedisHeadsTest, ABucketFollowsItsHeadWhereItIsAskedForMore) {
   EXPECT_EQ(Lookup(*index, 5, kOne).locator, kOne.locator);
 }
 
+// The version was lost and written anew: the first lookup tells the epoch, as the next ones do.
+TEST_F(RedisHeadsTest, WhoDoesNotExpectHeadsTellsTheirEpochAllTheSame) {
+  const auto index = Open();
+  ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
+  ExpectAdvance(*index, 3, 0, 0);
+  Ask({"HSET", Meta(), "version", "2"});
+  const auto other = Open(RedisLayout::kLazy);
+  for (int times = 0; times < 2; ++times) {
+    const LookupResult result = Lookup(*other, 1, kOne);
+    EXPECT_EQ(result.verdict, Verdict::kDuplicate);
+    EXPECT_EQ(result.repository_epoch, 3u);
+  }
+}
+
 // As lookups of a batch are: many of one bucket, which is raised once, and more than one script
 // takes.
 TEST_F(RedisHeadsTest, ALookupOfMoreThanAScriptTakesIsBelieved) {

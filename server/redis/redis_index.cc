@@ -78,7 +78,12 @@ class Leaf final : public RedisIndex {
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
     if (*repository == nullptr) co_return index_rules::CheckNotAhead(session_epoch, 0);
+    const bool knew_heads = (*repository)->has_heads.load();
     auto groups = co_await ReadToBelieve(*client_, **repository, digests, session_epoch);
+    // It has met one, whatever the version says: none was read that tells the epoch.
+    if (groups.ok() && !knew_heads && (*repository)->has_heads.load()) {
+      groups = co_await ReadToBelieve(*client_, **repository, digests, session_epoch);
+    }
     if (!groups.ok()) co_return groups.status();
     // What is missing holds nothing; a session that is far ahead is compared with what it would
     // get.
