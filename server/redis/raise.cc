@@ -75,7 +75,9 @@ class Raise {
 
   Task<absl::StatusOr<WalkedTotals>> Look(const RepositoryState& state) {
     if (!HasHeads(state)) {
-      co_return co_await WalkAll(client_, repository_, state, replica_count_);
+      auto walked = co_await WalkAll(client_, repository_, state, replica_count_);
+      if (walked.ok() && walked->has_heads) repository_.has_heads.store(true);
+      co_return walked;
     }
     // Always below the same path: what is lost there is seen until it is made.
     auto bases = co_await LookAtHeads(client_, repository_, state, path_, replica_count_);
@@ -89,7 +91,7 @@ class Raise {
   Task<absl::StatusOr<bool>> End(const RepositoryState& state, const WalkedTotals& totals) {
     // What was raised by a call that has died is looked at again behind a wait of this one.
     const bool has_waited = has_raised_ || !MayHaveHeads(state);
-    const bool have_all = has_waited && totals.lowest_epoch == epoch_;
+    const bool have_all = has_waited && totals.lowest_begun_epoch == epoch_;
     if (!state.makes_when_needed()) co_return have_all;
     if (!IsTold(state) || totals.lowest_begun_epoch < epoch_) co_return false;
     if (state.epoch == epoch_ && !has_raised_) co_return true;

@@ -136,6 +136,11 @@ TEST(RaiseWaitsTest, AnEpochOfBucketsBesideHeadsIsLookedAtBehindAWait) {
   client->Heard();
   ASSERT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 3, 3)).value_or(0), 3u);
   EXPECT_THAT(client->Heard(), ::testing::MatchesRegex("rb+wwwrb+r*"));
+  // Also by one that hears of heads by its walk alone.
+  ListeningClient* later_client = nullptr;
+  const auto later = OpenListening(redis, &later_client);
+  ASSERT_EQ(WaitFor(later->AdvanceEpoch(kRepository, 3, 3)).value_or(0), 3u);
+  EXPECT_THAT(later_client->Heard(), ::testing::HasSubstr("www"));
 }
 
 }  // namespace

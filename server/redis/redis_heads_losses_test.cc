@@ -221,6 +221,23 @@ TEST_F(RedisHeadLossesTest, ABucketOfBeforeBelowAHeadIsNotRaised) {
   EXPECT_EQ(Forget(*other, {kBesideIt}).epoch, 2u);
 }
 
+// Nor does it keep an epoch from being told where the version was lost, and a walk tells them.
+TEST_F(RedisHeadLossesTest, ABucketOfBeforeBelowAHeadKeepsNoWalkFromItsEnd) {
+  ASSERT_TRUE(Commit(*Open(), 1, {kOne}).ok());
+  Ask({"HSET", Bucket(), "e", EncodeEpoch({0, 0})});
+  std::uint64_t epoch = 3;
+  for (const std::string version : {"2", "1"}) {
+    Ask({"HSET", Meta(), "version", version});
+    const auto index = Open(RedisLayout::kLazy);
+    ExpectAdvance(*index, epoch, 1, 0);
+    ExpectAdvance(*index, epoch, 0, 0);
+    EXPECT_EQ(EpochAt(Head()), EncodeEpoch({epoch, 0}));
+    EXPECT_EQ(EpochAt(Bucket()), EncodeEpoch({0, 0}));
+    EXPECT_EQ(VerdictOf(*index, epoch, kOne), Verdict::kUnverified);
+    ++epoch;
+  }
+}
+
 // A node that is set back, with all of its keys, is at the epoch that its heads have.
 TEST_F(RedisHeadLossesTest, HeadsThatAreSetBackHoldTheEpochBack) {
   const auto index = Open();

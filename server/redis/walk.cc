@@ -89,7 +89,8 @@ Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
 void AddTo(WalkedTotals& totals, const WalkedBucket& bucket) {
   totals.lowest_epoch = std::min(totals.lowest_epoch, bucket.epoch);
   if (bucket.is_begun) {
-    totals.lowest_begun_epoch = std::min(totals.lowest_begun_epoch, bucket.epoch);
+    const std::uint64_t told = bucket.is_apart() ? bucket.head.epoch_to_answer() : bucket.epoch;
+    totals.lowest_begun_epoch = std::min(totals.lowest_begun_epoch, told);
   }
   // What is not there has been told nothing; below a head one is.
   if (!bucket.epoch_value.empty() || bucket.head.is_there()) {
@@ -98,6 +99,7 @@ void AddTo(WalkedTotals& totals, const WalkedBucket& bucket) {
   }
   totals.removed_count += bucket.removed_count;
   totals.entry_count += bucket.entry_count;
+  totals.has_heads = totals.has_heads || bucket.head.is_there();
 }
 
 Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository,

@@ -39,18 +39,24 @@ struct WalkedBucket {
   BucketHead head = {};
   std::uint64_t head_entry_count = 0;
   std::uint64_t head_removed_count = 0;
+
+  // As that of BucketContent: it answers its own epoch, whatever its head is told.
+  bool is_apart() const {
+    return !epoch_value.empty() && head.is_there() && !index_codec::IsFollowing(epoch_value);
+  }
 };
 
 // All buckets together.
 struct WalkedTotals {
   std::uint64_t lowest_epoch = std::numeric_limits<std::uint64_t>::max();
-  // Of those that are begun.
+  // Of those that are begun, and that an epoch is told to.
   std::uint64_t lowest_begun_epoch = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t highest_epoch = 0;
   std::uint64_t removed_count = 0;
   std::uint64_t entry_count = 0;
   // Base buckets of which any bucket is there.
   BaseSet there;
+  bool has_heads = false;
 };
 
 // Which base buckets to look at next, so that a step meets neither few buckets nor very many: there
