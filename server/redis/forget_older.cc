@@ -83,6 +83,11 @@ class Step {
                                    replica_count);
   }
 
+  // Steps begin with the base bucket of `after`.
+  bool SeesAllOf(std::uint32_t base) const {
+    return !after_.has_value() || BaseOf(*after_, repository_.base_bits) != base;
+  }
+
   // What a bucket that was read is to the walk before.
   void Join(const WalkedBucket& bucket, BucketContent& content) const {
     content.head = bucket.head;
@@ -108,7 +113,7 @@ class Step {
       seen_count += whole->fields.size();
       // Of what its head has not seen nothing is left that only the head would vouch for. That
       // takes all of it.
-      const bool rejoins = content.is_apart() && whole->fields.size() == bucket.entry_count;
+      const bool rejoins = content.is_apart() && SeesAllOf(bucket.base);
       const std::uint64_t epoch = rejoins ? std::max(epoch_, content.head->epoch) : epoch_;
       auto changes = PlanBucketForgetOlder(content, whole->fields, epoch);
       if (!changes.ok()) co_return changes.status();

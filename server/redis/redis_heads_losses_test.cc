@@ -400,6 +400,23 @@ TEST_F(HeadThatWasAwayTest, ForgetOlderLeavesWhatItDoesNotSee) {
   EXPECT_EQ(VerdictOf(*index_, 3, kBesideIt), Verdict::kUnverified);
 }
 
+// However many have come while it read.
+TEST_F(HeadThatWasAwayTest, ForgetOlderCountsNobodyElseAsWhatItDoesNotSee) {
+  LoseHead();
+  ASSERT_TRUE(Commit(*index_, 2, {Entry(0xC2, 1, "first")}).ok());
+  BringItBack();
+  const auto is_reading = [this](const RedisCommand& command) {
+    return command.arguments[0] == "HGETALL" && command.key == Bucket();
+  };
+  const auto other = OpenOvertaken(RedisLayout::kHeads, is_reading, [this] {
+    EXPECT_TRUE(Commit(*index_, 3, {Entry(0xC3, 1, "second")}).ok());
+  });
+  const auto step = WaitFor(other->ForgetOlder(kRepository, 3, kOne.digest, 1'000));
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(VerdictOf(*index_, 3, kOne), Verdict::kUnverified);
+  EXPECT_EQ(EpochAt(Bucket()), EncodeEpoch({0, 2}));
+}
+
 TEST_F(HeadThatWasAwayTest, AResetKeepsWhatWasRemovedMeanwhile) {
   LoseHead();
   ExpectForgotten(*index_, Forget(*index_, {kOne}), 1);
