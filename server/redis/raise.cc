@@ -48,8 +48,10 @@ class Raise {
       absl::Status status = absl::OkStatus();
       if (round == 0) status = index_rules::CheckAdvance(before, epoch_);
       if (!status.ok()) co_return status;
-      const std::uint64_t highest =
-          std::max({totals->highest_epoch, state->highest_epoch(), state->reset_epoch});
+      if (state->reset_epoch > epoch_) {
+        co_return index_rules::CheckNotClosed(index_rules::kClosedEpoch);
+      }
+      const std::uint64_t highest = std::max(totals->highest_epoch, state->highest_epoch());
       if (highest > epoch_) co_return index_rules::CheckAdvance(highest, epoch_);
       auto is_done = co_await End(*state, *totals);
       if (!is_done.ok()) co_return is_done.status();

@@ -321,6 +321,7 @@ TEST_F(RedisHeadsTest, AResetThatIsNotDoneLetsNoEpochBelowWhatWasThere) {
   EXPECT_EQ(EpochAt(Bucket()), EncodeFollowing({9, 0}));
   const auto told = WaitFor(index->AdvanceEpoch(kRepository, 5, 4));
   EXPECT_TRUE(absl::IsFailedPrecondition(told.status())) << told.status();
+  EXPECT_THAT(std::string(told.status().message()), ::testing::HasSubstr("kerf repo reset-epoch"));
   ASSERT_TRUE(WaitFor(index->ResetEpoch(kRepository, 4, step->last, 1'000)).ok());
   EXPECT_EQ(Field(Meta(), "reset"), "");
   EXPECT_EQ(VerdictOf(*index, 5, kOne), Verdict::kUnverified);
