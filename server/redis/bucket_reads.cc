@@ -220,8 +220,8 @@ ScriptCall ChangeOf(const RedisRepository& repository, std::uint32_t base, std::
                     const BucketContent& content, std::span<const FieldChange> changes) {
   ScriptCall call;
   // A head that was away may be back by now: then what was planned without it is refused.
-  const bool may_have_head = !content.is_there() || content.follows || content.has_head() ||
-                             repository.has_heads.load();
+  const bool may_have_head =
+      !content.is_there() || content.follows || content.has_head() || repository.has_heads.load();
   call.keys = KeysToChange(repository.tag, base, path, may_have_head);
   const auto [epoch, wanted_epoch] = EpochChange(content, changes);
   const auto [head, wanted_head] = HeadChange(content);

@@ -167,9 +167,8 @@ TEST_F(RedisHeadsTest, ForgetOlderTellsWhatIsRemovedMeanwhile) {
   ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
   ExpectAdvance(*index, 3, 0, 0);
   int read_count = 0;
-  const auto other = OpenOvertaken(RedisLayout::kHeads, IsSecondLook(read_count), [&] {
-    ExpectForgotten(*index, Forget(*index, {kOne}), 1);
-  });
+  const auto other = OpenOvertaken(RedisLayout::kHeads, IsSecondLook(read_count),
+                                   [&] { ExpectForgotten(*index, Forget(*index, {kOne}), 1); });
   EXPECT_GE(ForgetOlder(*other, 0).removed_count, 1u);
   EXPECT_EQ(read_count, 2);
 }

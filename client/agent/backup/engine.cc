@@ -24,6 +24,7 @@
 #include "client/agent/backup/metadata_upload.h"
 #include "client/agent/backup/parent_tree.h"
 #include "client/agent/backup/standard_input.h"
+#include "client/agent/backup/stream_tally.h"
 #include "client/cpp/shard_key.h"
 #include "client/fs/scanner.h"
 #include "client/store/collect/collection_guard.h"
@@ -153,6 +154,7 @@ class Engine {
   FileSender sender_{keeper_, window_, progress_, SenderOptions()};
   // Whether any lane has met a server.
   const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
+  StreamTally tally_;
   // The last one carries the metadata.
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::atomic<std::size_t> unused_lane_count_{0};
@@ -171,13 +173,6 @@ class Engine {
   std::uint64_t warning_count_ = 0;
   // The highest that any lane was told.
   std::uint64_t index_epoch_ = 0;
-  std::atomic<std::uint64_t> resume_count_{0};
-  std::atomic<std::uint64_t> stream_count_{0};
-  std::atomic<std::uint64_t> direct_stream_count_{0};
-  std::atomic<std::uint64_t> local_cut_stream_count_{0};
-  std::atomic<std::uint64_t> shared_memory_stream_count_{0};
-  std::mutex detour_mutex_;
-  absl::Status detour_;
   // Everything is durable: what the lanes still say fails nothing.
   std::atomic<bool> finishing_{false};
   std::condition_variable_any watch_changed_;
@@ -312,19 +307,9 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   upload.seed = RandomSeed();
   upload.reached = reached_;
   upload.on_lost = [this](const client::ResumingUpload::Lost& lost) { OnLost(lost); };
-  upload.on_resumed = [this] { ++resume_count_; };
   upload.direct = options_.direct;
-  upload.on_opened = [this](bool is_direct) {
-    ++stream_count_;
-    if (is_direct) ++direct_stream_count_;
-  };
-  upload.on_cut_here = [this] { ++local_cut_stream_count_; };
   upload.shares_memory = options_.shares_memory;
-  upload.on_shared = [this] { ++shared_memory_stream_count_; };
-  upload.on_detour = [this](const absl::Status& why) {
-    const std::lock_guard lock(detour_mutex_);
-    detour_ = why;
-  };
+  tally_.Watch(upload);
   upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
     late_commits_.Add(std::move(entries));
   };
@@ -675,18 +660,8 @@ absl::StatusOr<BackupResult> Engine::Run() {
   finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());
   const absl::Status index_warning = HearLastWords();
-  const std::lock_guard lock(detour_mutex_);
-  return BackupResult{snapshot_,
-                      keeper_.counts(),
-                      known_.is_by_place(),
-                      warning_count_,
-                      index_warning,
-                      resume_count_,
-                      stream_count_,
-                      direct_stream_count_,
-                      local_cut_stream_count_,
-                      shared_memory_stream_count_,
-                      detour_};
+  return BackupResult{snapshot_,      keeper_.counts(), known_.is_by_place(),
+                      warning_count_, index_warning,    tally_.counts()};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "client/agent/backup/known_chunks.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/progress.h"
+#include "client/agent/backup/stream_tally.h"
 #include "client/agent/backup/who_cuts.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/resuming_upload.h"
@@ -103,17 +104,7 @@ struct BackupResult {
   // Why the server's index does not know all new chunks yet: no fault of the snapshot. OK if it
   // does.
   absl::Status index_warning;
-  // Streams that were lost and went on.
-  std::uint64_t resume_count = 0;
-  // Streams that a server opened, the first ones and those after a loss, and how many of them went
-  // past a front.
-  std::uint64_t stream_count = 0;
-  std::uint64_t direct_stream_count = 0;
-  // Of the same, those whose files were cut by this side.
-  std::uint64_t local_cut_stream_count = 0;
-  std::uint64_t shared_memory_stream_count = 0;
-  // Why the last stream that was to go past a front did not; OK: all did, or none was to.
-  absl::Status detour;
+  StreamCounts streams;
 };
 
 // OK means that the snapshot is durable and whole but for the entries that were warned of. On

@@ -199,12 +199,12 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"warnings", result.warning_count},
           {"index_warning", std::string(MessageOf(result.index_warning))},
           {"index_warning_request_id", client::RequestIdOf(result.index_warning)},
-          {"resumes", result.resume_count},
-          {"streams", result.stream_count},
-          {"direct_streams", result.direct_stream_count},
-          {"local_cut_streams", result.local_cut_stream_count},
-          {"shared_memory_streams", result.shared_memory_stream_count},
-          {"detour", std::string(MessageOf(result.detour))},
+          {"resumes", result.streams.resumed},
+          {"streams", result.streams.opened},
+          {"direct_streams", result.streams.direct},
+          {"local_cut_streams", result.streams.cut_here},
+          {"shared_memory_streams", result.streams.shared},
+          {"detour", std::string(MessageOf(result.streams.detour))},
           {"seconds", seconds}};
 }
 
@@ -253,14 +253,14 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds, bool 
                     FormatByteSize(stats.stored_bytes())));
   reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
                     FormatByteSize(static_cast<std::uint64_t>(rate)), "/s"));
-  if (result.resume_count > 0) {
-    reporter.Line(Cat("  streams   ", FormatCounted(result.resume_count, "resume"),
+  if (result.streams.resumed > 0) {
+    reporter.Line(Cat("  streams   ", FormatCounted(result.streams.resumed, "resume"),
                       " after a lost connection"));
   }
-  if (!result.detour.ok()) {
-    reporter.Line(Cat("  direct    ", FormatCount(result.direct_stream_count), " of ",
-                      FormatCounted(result.stream_count, "stream"),
-                      " went straight to a worker: ", MessageOf(result.detour)));
+  if (!result.streams.detour.ok()) {
+    reporter.Line(Cat("  direct    ", FormatCount(result.streams.direct), " of ",
+                      FormatCounted(result.streams.opened, "stream"),
+                      " went straight to a worker: ", MessageOf(result.streams.detour)));
   }
   if (result.chunks.healed_chunks > 0) {
     reporter.Line(Cat("  index     was told again of ",
@@ -457,7 +457,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   // Who is in a worker's place is not a matter of networks.
-  if (client::IsTlsTrouble(result->detour)) reporter.Warning("--direct", result->detour);
+  if (client::IsTlsTrouble(result->streams.detour))
+    reporter.Warning("--direct", result->streams.detour);
   const bool is_index_behind =
       IsIndexBehind(result->index_warning, **store, result->snapshot.store_epoch());
   if (is_index_behind) WarnOfIndex(reporter, server->text, result->index_warning);

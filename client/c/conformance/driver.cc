@@ -10,10 +10,10 @@ int main() {
   kerf::c::conformance::Kit kit;
   kerf::c::conformance::Agent agent(kit);
   // Without collections, and a store in a folder: libkerf has neither.
-  kit.Say({{"client", std::string("libkerf/") + kerf_version()},
-           {"protocol", 1},
-           {"can",
-            {"reader", "store", "lengths", "snapshot", "silence_s", "commit_bytes", "direct"}}});
+  kit.Say(
+      {{"client", std::string("libkerf/") + kerf_version()},
+       {"protocol", 1},
+       {"can", {"reader", "store", "lengths", "snapshot", "silence_s", "commit_bytes", "direct"}}});
   while (const std::optional<Json> told = kit.Next()) {
     const absl::StatusOr<Json> done = agent.Do(*told);
     kit.Say(done.ok() ? Json{{"ok", *done}}

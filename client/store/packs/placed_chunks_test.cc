@@ -345,9 +345,8 @@ TEST_F(PlacedChunksTest, AChunkThatIsMovedWhileThePacksAreListedIsNotMissed) {
       WriteHollowPack(packs, comes, /*first_number=*/1, /*chunk_count=*/1);
       std::filesystem::remove(PathOf(goes));
     });
-    const absl::Status status = VisitDurablePacks(packs, [&](const KnownPack& pack) {
-      seen.insert(pack.footer.chunks.front().digest);
-    });
+    const absl::Status status = VisitDurablePacks(
+        packs, [&](const KnownPack& pack) { seen.insert(pack.footer.chunks.front().digest); });
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_TRUE(collection.has_acted());
   }
