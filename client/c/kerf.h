@@ -71,7 +71,8 @@ KERF_API const char* kerf_version(void);
 /* By what is to be done about it. */
 typedef enum kerf_code KERF_AS_INT {
   KERF_OK = 0,
-  /* Later, or elsewhere: retry_for_ms have been tried already. */
+  /* Later, or elsewhere: retry_for_ms have been tried already. Reason and request id are those of
+   * the last try. */
   KERF_RETRYABLE = 1,
   /* Nothing, by a program: a setting, a right, or something that an operator has to mend. */
   KERF_REFUSED = 2,

@@ -47,6 +47,7 @@ class Said {
   }
   std::string text() const { return kerf_error_message(error_); }
   std::string reason() const { return kerf_error_reason(error_); }
+  std::string request_id() const { return kerf_error_request_id(error_); }
   kerf_code code() const { return kerf_error_code(error_); }
 
  private:
@@ -318,6 +319,8 @@ TEST_F(KerfTest, WhatMayPassIsRetryable) {
     return client::FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "DRAINING");
   });
   EXPECT_EQ(kerf_upload_wait_opened(upload_, said_.error()), KERF_RETRYABLE) << said_.text();
+  EXPECT_EQ(said_.reason(), "DRAINING") << "what the last server has said";
+  EXPECT_NE(said_.request_id(), "");
 }
 
 // CLI-16: it is not kerfd's, and nobody knows when it passes.

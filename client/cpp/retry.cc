@@ -182,6 +182,9 @@ absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
   const absl::StatusCode code = is_kept ? loss.code() : absl::StatusCode::kUnavailable;
   absl::Status status(code, ToAbsl(text));
   status.SetPayload(kGivenUpType, absl::Cord());
+  for (const std::string_view type : {kErrorInfoType, kRetryInfoType}) {
+    if (const auto detail = loss.GetPayload(ToAbsl(type))) status.SetPayload(ToAbsl(type), *detail);
+  }
   return WithRequestId(status, RequestIdOf(loss));
 }
 

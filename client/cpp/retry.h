@@ -121,8 +121,8 @@ class RetryPlan {
   TimePoint first_loss_;
 };
 
-// What ends an upload that has tried for long enough: `loss` was the last of its losses. No server
-// says so.
+// What ends an upload that has tried for long enough: `loss` was the last of its losses, and its
+// reason and request id are this one's, too. No server says so.
 absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
                     const absl::Status& loss, RetryPlan::TimePoint now);
 bool HasGivenUp(const absl::Status& status);

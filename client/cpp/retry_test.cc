@@ -260,6 +260,20 @@ TEST_F(RetryPlanTest, WhoGaveUpIsKnown) {
   EXPECT_TRUE(HasGivenUp(GaveUp(plan, {}, full, now_)));
 }
 
+// Who gives up has nobody else to ask why.
+TEST_F(RetryPlanTest, WhoGaveUpSaysWhatTheLastServerSaid) {
+  const RetryPlan plan(limits_, seed_);
+  const absl::Status loss = WithRequestId(
+      Received(grpc::StatusCode::RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED", seconds(7)), "one call");
+  const absl::Status end = GaveUp(plan, {}, loss, now_);
+  EXPECT_TRUE(HasGivenUp(end));
+  EXPECT_EQ(ReasonOfLoss(end), "QUOTA_EXCEEDED");
+  EXPECT_EQ(AskedWaitOf(end), seconds(7));
+  EXPECT_EQ(RequestIdOf(end), "one call");
+  // Of a connection that broke nobody has said anything.
+  EXPECT_EQ(ReasonOfLoss(GaveUp(plan, {}, absl::UnavailableError("gone"), now_)), "");
+}
+
 TEST_F(RetryPlanTest, TheServersWordComesFirst) {
   RetryPlan plan(limits_, seed_);
   EXPECT_EQ(*Next(plan, Loss::kRetry, seconds(50)), seconds(50));
