@@ -366,9 +366,10 @@ KERF_API kerf_code kerf_upload_abandon_file(kerf_upload* upload, kerf_error** er
 KERF_API kerf_code kerf_upload_wait_answered(kerf_upload* upload, kerf_error** error);
 
 /* Waits for all answers, has on_commit called, tells the index what a lost stream has left, and
- * ends the stream. KERF_WRONG_STATE if on_commit has left chunks that are not committed: commit
- * them, and finish again; if it has committed none of them it has failed (KERF_CALLBACK_FAILED).
- * Behind KERF_OK nothing more can be sent. */
+ * ends the stream. KERF_WRONG_STATE if on_commit has left chunks that are not committed: NEW and
+ * UNVERIFIED ones, and those that were reported stale. Store what is not stored, commit them, and
+ * finish again; if it has committed none of the former it has failed (KERF_CALLBACK_FAILED). Behind
+ * KERF_OK nothing more can be sent. */
 KERF_API kerf_code kerf_upload_finish(kerf_upload* upload, kerf_error** error);
 
 /* The rest may be called from any thread at any time. */

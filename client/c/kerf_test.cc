@@ -193,6 +193,43 @@ TEST_F(KerfTest, WhatIsNotCommittedKeepsItFromItsEnd) {
   EXPECT_EQ(Finish(), KERF_OK) << said_.text();
 }
 
+// COL-16: it is as good as NEW, and in the recipe.
+TEST_F(KerfTest, WhatWasReportedStaleKeepsItFromItsEnd) {
+  agent::CuttingServer server;
+  server.verdict = v1::VERDICT_DUPLICATE;
+  Open(server);
+  std::vector<Waiting> duplicates;
+  on_chunk_ = [&](const kerf_chunk& chunk) {
+    Waiting& duplicate = duplicates.emplace_back();
+    std::memcpy(duplicate.first.data(), chunk.digest, chunk.digest_size);
+    duplicate.second = chunk.length;
+    return 0;
+  };
+  ASSERT_EQ(SendAndWait(100'000), KERF_OK);
+  ASSERT_EQ(duplicates.size(), 25u);
+  const kerf_entry stale[] = {
+      {duplicates[0].first.data(), kPlace, sizeof kPlace, duplicates[0].second},
+      {duplicates[1].first.data(), kPlace, sizeof kPlace, duplicates[1].second}};
+  ASSERT_EQ(kerf_upload_report_stale(upload_, stale, 2, said_.error()), KERF_OK) << said_.text();
+  ASSERT_EQ(kerf_upload_commit(upload_, stale, 1, said_.error()), KERF_OK) << said_.text();
+  EXPECT_EQ(Finish(), KERF_WRONG_STATE);
+  EXPECT_THAT(said_.text(), HasSubstr("1 that were reported stale"));
+  ASSERT_EQ(kerf_upload_commit(upload_, stale + 1, 1, said_.error()), KERF_OK) << said_.text();
+  EXPECT_EQ(Finish(), KERF_OK) << said_.text();
+}
+
+TEST_F(KerfTest, WhatIsUnverifiedAndNotCommittedKeepsItToo) {
+  agent::CuttingServer server;
+  server.verdict = v1::VERDICT_UNVERIFIED;
+  Open(server);
+  ASSERT_EQ(SendAndWait(100'000), KERF_OK);
+  on_commit_ = [this] { return CommitOne(0) == KERF_OK ? 0 : 1; };
+  EXPECT_EQ(Finish(), KERF_WRONG_STATE);
+  EXPECT_THAT(said_.text(), HasSubstr("24 chunks that are not committed"));
+  on_commit_ = [this] { return CommitAll(); };
+  EXPECT_EQ(Finish(), KERF_OK) << said_.text();
+}
+
 TEST_F(KerfTest, ACommitOfNothingIsNotAskedForTwice) {
   Open(agent::CuttingServer());
   ASSERT_EQ(SendAndWait(100'000), KERF_OK);

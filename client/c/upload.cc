@@ -320,14 +320,7 @@ absl::Status Upload::Finish() {
   KERF_ASSIGN_OR_RETURN(const Turn turn, Begin(State::kBetween));
   KERF_RETURN_IF_ERROR(AsOwn(lane_->WaitAnswered()));
   KERF_RETURN_IF_ERROR(AsOwn(AskForCommit()));
-  {
-    const std::lock_guard lock(mutex_);
-    if (!pending_.empty()) {
-      return ErrorOf(KERF_WRONG_STATE, Cat("on_commit has left ", pending_.size(),
-                                           " chunks that are not committed: commit them, and "
-                                           "finish again"));
-    }
-  }
+  KERF_RETURN_IF_ERROR(CheckAllCommitted());
   KERF_RETURN_IF_ERROR(AsOwn(TellLate(kLateFor)));
   KERF_RETURN_IF_ERROR(AsOwn(lane_->Finish()));
   state_ = State::kFinished;

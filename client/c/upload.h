@@ -98,6 +98,7 @@ class Upload final : private agent::ChunkTaker {
   absl::Status Fail(const absl::Status& status);
   void TellRecipe(std::uint64_t number, void* user, const agent::FileOutcome& outcome);
   void NoteIndexEpoch(std::uint64_t epoch);
+  absl::Status CheckAllCommitted() const;
   void NoteLateCommits(std::vector<v1::CommitEntry> entries);
   absl::Status TellLate(std::chrono::milliseconds patience);
   void GiveUpLate();

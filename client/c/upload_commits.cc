@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <string>
 
 #include "base/limits.h"
 #include "base/status.h"
@@ -115,6 +116,18 @@ absl::Status Upload::ReportStale(const kerf_entry* given, std::size_t count) {
   }
   if (!entries.empty()) lane_->ReportStale(entries);
   return absl::OkStatus();
+}
+
+// Whoever has reported a chunk stale owes it as one that is NEW (COL-16): a recipe has it, and the
+// store has not.
+absl::Status Upload::CheckAllCommitted() const {
+  const std::lock_guard lock(mutex_);
+  if (pending_.empty() && stale_.empty()) return absl::OkStatus();
+  const std::string stale =
+      stale_.empty() ? "" : Cat(" and ", stale_.size(), " that were reported stale");
+  return ErrorOf(KERF_WRONG_STATE,
+                 Cat("on_commit has left ", pending_.size(), " chunks that are not committed",
+                     stale, ": store what is not stored, commit them, and finish again"));
 }
 
 void Upload::NoteLateCommits(std::vector<v1::CommitEntry> entries) {
