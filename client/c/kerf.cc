@@ -215,8 +215,8 @@ kerf_code kerf_upload_totals_of(kerf_upload* upload, kerf_totals* totals, kerf_e
 kerf_code kerf_upload_free(kerf_upload* upload) {
   return kerf::c::Guard(nullptr, [&]() -> absl::Status {
     if (upload == nullptr) return absl::OkStatus();
-    if (upload->inner->IsInCallback()) {
-      return kerf::c::ErrorOf(KERF_WRONG_STATE, "a callback of the upload calls this");
+    if (!upload->inner->BeginEnd()) {
+      return kerf::c::ErrorOf(KERF_WRONG_STATE, "a callback calls this that it would wait for");
     }
     delete upload;
     return absl::OkStatus();

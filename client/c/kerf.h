@@ -268,10 +268,11 @@ typedef enum kerf_notice KERF_AS_INT {
 typedef struct kerf_upload kerf_upload;
 
 /* Callbacks of one upload never run at the same time, but they run on threads of the library's.
- * They may take their time: the server waits. Of the functions below they may call
+ * They may take their time: the server waits. Of the functions of their upload they may call
  * kerf_upload_commit, kerf_upload_report_stale, kerf_upload_cancel and kerf_upload_totals_of; all
- * others are KERF_WRONG_STATE there. A callback that returns an int says with 0 that all is well.
- */
+ * others are KERF_WRONG_STATE there. They may send through another upload: as long as such a call
+ * runs, the callbacks of that one count as callbacks of this one, too, on whatever thread. A
+ * callback that returns an int says with 0 that all is well. */
 typedef struct kerf_upload_options {
   size_t struct_size;
   /* How files are cut (docs/profiles.md); NULL: "mincdc-8k". The same for each version of a file.
@@ -412,8 +413,8 @@ KERF_API kerf_code kerf_upload_totals_of(kerf_upload* upload, kerf_totals* total
                                          kerf_error** error);
 
 /* Cancels what has not finished, and returns when no callback runs any more. NULL is KERF_OK. The
- * error is KERF_WRONG_STATE: it was called by a callback, and the upload is not freed. Not while
- * another thread is in this upload. */
+ * error is KERF_WRONG_STATE: it was called by a callback that it would wait for, and the upload is
+ * not freed. Not while another thread is in this upload. */
 KERF_API kerf_code kerf_upload_free(kerf_upload* upload);
 
 /* ---- Lookups --------------------------------------------------------------------------------- */

@@ -28,9 +28,6 @@ constexpr std::chrono::milliseconds kWatchInterval{100};
 // How long a server is waited for, at the end, that is to be told what lost streams have left.
 constexpr std::chrono::milliseconds kLateFor{15'000};
 
-// The upload whose callback this thread runs.
-thread_local const Upload* running_callback = nullptr;
-
 // Two programs that lost one server must not wait for the same time.
 std::uint64_t RandomSeed() {
   std::random_device device;
@@ -77,24 +74,13 @@ absl::Status CheckOptions(const kerf_upload_options& options) {
 
 }  // namespace
 
-class Upload::ReadScope {
- public:
-  explicit ReadScope(const Upload& upload) : before_(std::exchange(running_callback, &upload)) {}
-  ~ReadScope() { running_callback = before_; }
-  ReadScope(const ReadScope&) = delete;
-  ReadScope& operator=(const ReadScope&) = delete;
-
- private:
-  const Upload* const before_;
-};
-
 class Upload::CallbackScope {
  public:
-  explicit CallbackScope(Upload& upload) : lock_(upload.callback_mutex_), scope_(upload) {}
+  explicit CallbackScope(Upload& upload) : lock_(upload.callback_mutex_), running_(upload.nest_) {}
 
  private:
   const std::lock_guard<std::mutex> lock_;
-  const ReadScope scope_;
+  const CallbackNest::Running running_;
 };
 
 absl::StatusOr<std::unique_ptr<Upload>> Upload::Open(const Reach& reach,
@@ -188,14 +174,21 @@ absl::Status Upload::OpenLane() {
   return absl::OkStatus();
 }
 
-bool Upload::IsInCallback() const { return running_callback == this; }
-
 absl::StatusOr<Upload::Turn> Upload::Begin(State state) {
-  if (IsInCallback()) return ErrorOf(KERF_WRONG_STATE, "a callback of the upload calls this");
+  const auto in_callback = [] {
+    return ErrorOf(KERF_WRONG_STATE,
+                   "a callback of the upload calls this, or one that such a callback waits for");
+  };
+  if (nest_.IsCalling()) return in_callback();
   if (is_sending_.exchange(true)) {
     return ErrorOf(KERF_WRONG_STATE, "another thread sends through this upload just now");
   }
-  Turn turn(is_sending_);
+  // Another thread may have begun to wait for this one.
+  if (!nest_.BeginWait()) {
+    is_sending_ = false;
+    return in_callback();
+  }
+  Turn turn(*this);
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return AsOwn(failure_);
@@ -211,6 +204,11 @@ absl::StatusOr<Upload::Turn> Upload::Begin(State state) {
       break;
   }
   return ErrorOf(KERF_WRONG_STATE, "the upload has finished");
+}
+
+void Upload::EndTurn() {
+  nest_.EndWait();
+  is_sending_ = false;
 }
 
 absl::Status Upload::AsOwn(const absl::Status& status) const {
@@ -265,7 +263,7 @@ absl::Status Upload::SendFile(const kerf_file_options* given, kerf_read read, vo
   const absl::Status status = Send(
       file,
       [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
-        const ReadScope scope(*this);
+        const CallbackNest::Running running(nest_);
         const std::int64_t count = read(read_user, span.data(), span.size());
         if (count < 0 || static_cast<std::uint64_t>(count) > span.size()) {
           return CallbackFailed("read", count);

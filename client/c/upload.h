@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_taker.h"
 #include "client/agent/backup/lane.h"
+#include "client/c/callback_nest.h"
 #include "client/c/client.h"
 #include "client/c/kerf.h"
 #include "client/c/pushed_file.h"
@@ -51,26 +52,25 @@ class Upload final : private agent::ChunkTaker {
   absl::Status ReportStale(const kerf_entry* entries, std::size_t count);
   void Cancel();
   absl::Status ReadTotals(kerf_totals* totals);
-  // Whether the calling thread runs a callback of this upload.
-  bool IsInCallback() const;
+  // Before the destructor. False if the calling thread runs a callback that this would wait for.
+  bool BeginEnd() { return nest_.BeginWait(); }
 
  private:
   // Held while a function sends.
   class Turn {
    public:
-    explicit Turn(std::atomic<bool>& flag) : flag_(&flag) {}
+    explicit Turn(Upload& upload) : upload_(&upload) {}
     ~Turn() {
-      if (flag_ != nullptr) *flag_ = false;
+      if (upload_ != nullptr) upload_->EndTurn();
     }
-    Turn(Turn&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)) {}
+    Turn(Turn&& other) noexcept : upload_(std::exchange(other.upload_, nullptr)) {}
     Turn& operator=(Turn&&) = delete;
 
    private:
-    std::atomic<bool>* flag_;
+    Upload* upload_;
   };
-  // Held while a callback runs; of `read`, which runs beside the others, the second one.
+  // Held while a callback runs, but for `read`, which runs beside the others.
   class CallbackScope;
-  class ReadScope;
   enum class State { kBetween, kInFile, kFinished };
   struct Pending {
     std::uint32_t length_bytes = 0;
@@ -104,6 +104,7 @@ class Upload final : private agent::ChunkTaker {
   void GiveUpLate();
   void Notify(kerf_notice notice, const std::string& text);
   absl::StatusOr<Turn> Begin(State state);
+  void EndTurn();
   // The status, unless this side has cancelled.
   absl::Status AsOwn(const absl::Status& status) const;
   // The rest with mutex_ held.
@@ -119,6 +120,7 @@ class Upload final : private agent::ChunkTaker {
   const std::string agent_;
   kerf_upload* const handle_;
 
+  CallbackNest nest_;
   std::atomic<bool> is_sending_ = false;
   std::atomic<bool> is_cancelled_ = false;
   client::CallCancellation late_cancellation_;
