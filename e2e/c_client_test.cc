@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -69,6 +70,17 @@ TEST_F(CClientTest, AnUploadIsKnownTheSecondTime) {
     }
     EXPECT_THAT(Play("upload", {repository, digest, "2", "file", "push"}),
                 HasSubstr("new 0 duplicate 0 unverified "));
+  }
+}
+
+TEST_F(CClientTest, MemoryIsSharedUnlessTheProgramWantsNone) {
+  world_.StartServer();
+  WriteText(world_ / "file", RandomText());
+  for (const auto& [way, count] :
+       {std::pair("pull", 1), std::pair("push", 1), std::pair("apart", 0), std::pair("here", 0)}) {
+    EXPECT_THAT(Play("upload", {Cat("repository-", way), "1", "1", "file", way}),
+                testing::EndsWith(Cat(" shared ", count, "\n")))
+        << way;
   }
 }
 

@@ -191,17 +191,13 @@ TEST_F(KerfTest, StructsMayGrow) {
 
 // Padding behind the last member has any bytes, and the next one that is added would stand there.
 TEST_F(KerfTest, NothingStandsBehindTheLastMember) {
-  EXPECT_EQ(offsetof(kerf_client_options, reserved) + sizeof(std::int32_t),
+  EXPECT_EQ(offsetof(kerf_client_options, no_shared_memory) + sizeof(std::int32_t),
             sizeof(kerf_client_options));
   EXPECT_EQ(offsetof(kerf_upload_options, on_notice) + sizeof(void*), sizeof(kerf_upload_options));
   EXPECT_EQ(offsetof(kerf_file_options, user) + sizeof(void*), sizeof(kerf_file_options));
   EXPECT_EQ(offsetof(kerf_chunk, locator_size) + sizeof(std::size_t), sizeof(kerf_chunk));
   EXPECT_EQ(offsetof(kerf_recipe, chunk_count) + sizeof(std::size_t), sizeof(kerf_recipe));
-  EXPECT_EQ(offsetof(kerf_totals, cut_here_count) + sizeof(std::uint64_t), sizeof(kerf_totals));
-  kerf_client_options options = ClientOptions("127.0.0.1:1");
-  options.reserved = 1;
-  EXPECT_EQ(kerf_client_open(&options, &client_, said_.error()), KERF_BAD_ARGUMENT);
-  EXPECT_THAT(said_.text(), HasSubstr("reserved"));
+  EXPECT_EQ(offsetof(kerf_totals, shared_count) + sizeof(std::uint64_t), sizeof(kerf_totals));
 }
 
 TEST_F(KerfTest, ATokenIsNotShownInTheClear) {

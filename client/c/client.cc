@@ -143,9 +143,6 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Open(const kerf_client_options* 
   constexpr std::size_t kFirstBytes = sizeof(kerf_client_options);
   KERF_ASSIGN_OR_RETURN(const kerf_client_options options,
                         ReadStruct(given, kFirstBytes, "kerf_client_options"));
-  if (options.reserved != 0) {
-    return ErrorOf(KERF_BAD_ARGUMENT, "reserved: this libkerf knows no member there; leave it 0");
-  }
   Reach reach;
   const std::string_view servers =
       options.servers == nullptr ? client::kDefaultServer : options.servers;
@@ -159,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Open(const kerf_client_options* 
   reach.retry_for = OrElse(options.retry_for_ms, limits::kRetryFor);
   reach.silence = OrElse(options.silence_ms, agent::kAnswerLimit);
   reach.is_direct = options.is_direct != 0;
+  reach.shares_memory = options.no_shared_memory == 0;
   KeepLibrariesQuiet();
   return std::unique_ptr<Client>(new Client(std::move(reach)));
 }

@@ -30,6 +30,7 @@ struct Reach {
   std::chrono::milliseconds retry_for{};
   std::chrono::milliseconds silence{};
   bool is_direct = false;
+  bool shares_memory = true;
   // Whether anybody has met a server yet.
   std::shared_ptr<std::atomic<bool>> reached = std::make_shared<std::atomic<bool>>(false);
 

@@ -28,6 +28,13 @@
  * - Nothing is printed, and no signal handler is set. Of the environment gRPC reads its own
  *   variables (GRPC_...); a proxy is never used.
  *
+ * Shared memory: with a kerfd at a unix socket that takes some, an upload shares memory, unless
+ * no_shared_memory is set, a token is shown, or this process cuts. It is the buffers that kerf_read
+ * fills and kerf_upload_write copies into, 16 MiB at most. That server can read all that is put
+ * there, at once and for as long as it likes, also what is never sent: of a file that is abandoned,
+ * or behind what kerf_read returns. So nothing is put there that it is not to see, as text that is
+ * encrypted in place. It can write nothing there, and nobody else sees it.
+ *
  * Growth: a struct that begins with `struct_size` is told so how much of it there is. The caller
  * writes its sizeof there, or uses the INIT macro; members are added behind, and 0 always means
  * what the library did before. A library that is older than the header takes a larger struct, if
@@ -155,8 +162,8 @@ typedef struct kerf_client_options {
   uint32_t silence_ms;
   /* Not 0: past a front, straight to its workers (docs/spec/routing.md). */
   int32_t is_direct;
-  /* 0. Without it the next member would stand where older programs have padding, with any bytes. */
-  int32_t reserved;
+  /* Not 0: no memory is shared with a server; see "Shared memory". */
+  int32_t no_shared_memory;
 } kerf_client_options;
 #define KERF_CLIENT_OPTIONS_INIT \
   {sizeof(kerf_client_options),  \
@@ -344,7 +351,8 @@ typedef struct kerf_file_options {
 #define KERF_FILE_OPTIONS_INIT {sizeof(kerf_file_options), NULL, 0, 0, NULL}
 
 /* Puts at most `size` bytes into `buffer` and returns how many; 0 at the end of the file, less than
- * 0 if it cannot be read to its end. Runs on the caller's thread, beside the other callbacks. */
+ * 0 if it cannot be read to its end. Runs on the caller's thread, beside the other callbacks. The
+ * server may see the buffer: "Shared memory". */
 typedef int64_t (*kerf_read)(void* user, void* buffer, size_t size);
 
 /* Sends a file to its end. It returns when all of it is on its way, and the answers to some of it
@@ -405,8 +413,10 @@ typedef struct kerf_totals {
   uint64_t resume_count;
   /* Streams on which this process has cut. */
   uint64_t cut_here_count;
+  /* Streams whose bytes a server has read in memory that it shares with this process. */
+  uint64_t shared_count;
 } kerf_totals;
-#define KERF_TOTALS_INIT {sizeof(kerf_totals), 0, 0, 0, 0, 0, 0, 0, 0}
+#define KERF_TOTALS_INIT {sizeof(kerf_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Fills as much of `totals` as struct_size says. */
 KERF_API kerf_code kerf_upload_totals_of(kerf_upload* upload, kerf_totals* totals,

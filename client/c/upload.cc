@@ -137,6 +137,7 @@ absl::Status Upload::OpenLane() {
   upload.servers = reach_.servers;
   upload.tls = reach_.tls;
   upload.direct = reach_.is_direct;
+  upload.shares_memory = reach_.shares_memory;
   upload.retry.time = reach_.retry_for;
   upload.seed = RandomSeed();
   upload.reached = reach_.reached;
@@ -154,6 +155,10 @@ absl::Status Upload::OpenLane() {
   upload.on_cut_here = [this] {
     const std::lock_guard lock(mutex_);
     ++totals_.cut_here_count;
+  };
+  upload.on_shared = [this] {
+    const std::lock_guard lock(mutex_);
+    ++totals_.shared_count;
   };
   upload.on_detour = [this](const absl::Status& why) {
     Notify(KERF_NOTICE_DETOUR, std::string(MessageOf(why)));

@@ -48,6 +48,7 @@ class Known:
         self.values = set(repository.words(root, r"^ *([A-Z]+(?:_[A-Z]+)+) = \d+", "proto/*.proto"))
         self.functions = set(repository.words(root, r"\b(kerf_\w+)\(", "client/c/kerf.h"))
         self.functions |= set(repository.words(root, r"^} (kerf_\w+);", "client/c/kerf.h"))
+        self.functions |= set(repository.words(root, r"\(\*(kerf_\w+)\)\(", "client/c/kerf.h"))
         self.variables = {option.environment for verb in self.verbs.values() for option in verb.options if option.environment}
         self.kit_flags = set(repository.words(root, r'add_argument\("(--[a-z][a-z-]*)"', "client/conformance/*.py"))
         # Of builds and tests: no program lists these.

@@ -100,6 +100,7 @@ void agent_connect(struct agent* agent, const char* server, const char* reposito
   options.repository = repository;
   options.digest = digest;
   options.retry_for_ms = 30000;
+  options.no_shared_memory = agent->no_shared_memory;
   CHECK_CODE(KERF_OK, kerf_client_open(&options, &agent->client, &error));
 }
 

@@ -10,6 +10,8 @@
 struct agent {
   struct chunk_store store;
   kerf_client* client;
+  /* Of kerf_client_options. */
+  int32_t no_shared_memory;
   kerf_upload* upload;
   /* What it does about a DUPLICATE that its store has not. */
   enum { TRUST, REPORT } about_strange;

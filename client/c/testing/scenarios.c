@@ -58,9 +58,11 @@ static void push_whole(struct agent* agent, const uint8_t* content, size_t size)
   CHECK_CODE(KERF_OK, kerf_upload_wait_answered(agent->upload, &error));
 }
 
-/* upload REPOSITORY DIGEST EPOCH FILE pull|push|here: prints what became of its chunks. */
+/* upload REPOSITORY DIGEST EPOCH FILE pull|push|here|apart: prints what became of its chunks, and
+ * on how many streams memory was shared. */
 static void upload(char** arguments) {
-  struct agent agent = {.store.number = 1};
+  struct agent agent = {.store.number = 1,
+                        .no_shared_memory = strcmp(arguments[4], "apart") == 0};
   agent_connect(&agent, server, arguments[0], (kerf_digest)atoi(arguments[1]));
   FILE* const file = fopen(arguments[3], "rb");
   CHECK(file != NULL && fseek(file, 0, SEEK_END) == 0);
@@ -84,8 +86,8 @@ static void upload(char** arguments) {
   CHECK(totals.cut_here_count == (is_here ? 1 : 0) && totals.file_count == 1);
   agent_finish(&agent);
   if (agent.duplicate_count == 0) agent_check_recipe(&agent, content, size);
-  printf("new %zu duplicate %zu unverified %zu\n", agent.new_count, agent.duplicate_count,
-         agent.unverified_count);
+  printf("new %zu duplicate %zu unverified %zu shared %llu\n", agent.new_count,
+         agent.duplicate_count, agent.unverified_count, (unsigned long long)totals.shared_count);
   free(content);
   agent_end(&agent);
 }
