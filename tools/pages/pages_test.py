@@ -230,6 +230,10 @@ class UndocumentedTest(unittest.TestCase):
         self.assertEqual(["README.md: there is no tools/sites"], self.found_with("README.md", "`tools/site` builds", "`tools/sites` builds"))
         self.assertEqual([], self.found_with("README.md", "`tools/site` builds", "`out/tools/anything` builds"))
 
+    def test_a_function_of_c_that_is_left_out(self):
+        self.assertEqual(["docs/c_client.md: does not tell of the function kerf_upload_write"],
+                         self.found_with("docs/c_client.md", "`kerf_upload_write`", "`write`"))
+
 
 class LinksTest(unittest.TestCase):
     def found_in(self, body):

@@ -1,4 +1,4 @@
-"""What nothing else compares with the pages, both ways: types of kerf's JSON, and commands of tools/."""
+"""What nothing else compares with the pages: types of kerf's JSON, commands of tools/, and functions of kerf.h."""
 
 import re
 
@@ -13,6 +13,9 @@ _COMMANDS = "docs/hacking.md"
 # A path from the root; another one, as out/tools/go, has its own.
 _COMMAND = re.compile(r"(?<![\w/-])tools/([a-z][a-z0-9_-]*)")
 _EXECUTABLE = 0o100
+_C_PAGE = "docs/c_client.md"
+_HEADER = "client/c/kerf.h"
+_DECLARED = r"^KERF_API [^()]*?\b(kerf_\w+)\("
 
 
 def _types(root):
@@ -33,6 +36,12 @@ def _both_ways(page, told, there, what):
         yield f"{page}: there is no {what} {name}"
 
 
+def _functions(root, text):
+    """Of C; that there is what the page names, named.py says."""
+    for name in sorted(set(repository.words(root, _DECLARED, _HEADER)) - set(re.findall(r"\bkerf_\w+", text))):
+        yield f"{_C_PAGE}: does not tell of the function {name}"
+
+
 def findings(root, texts):
     """`texts`: path -> text, of the pages."""
     told = set(_ROW.findall(texts[_JSON])) - {_HEADING}
@@ -40,6 +49,7 @@ def findings(root, texts):
     commands = _commands(root)
     for name in sorted(commands - set(_COMMAND.findall(texts[_COMMANDS]))):
         yield f"{_COMMANDS}: does not tell of the command tools/{name}"
+    yield from _functions(root, texts[_C_PAGE])
     for page, text in texts.items():
         for name in sorted(set(_COMMAND.findall(text))):
             if name not in commands and not (root / "tools" / name).is_dir():

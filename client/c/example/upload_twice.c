@@ -29,6 +29,12 @@ static int on_chunk(void* user, const kerf_chunk* chunk) {
   return 0;
 }
 
+static void forget_pending(struct run* run) {
+  for (size_t index = 0; index < run->pending_count; ++index)
+    free((void*)run->pending[index].digest);
+  run->pending_count = 0;
+}
+
 static int on_commit(void* user, kerf_upload* upload) {
   struct run* const run = user;
   /* Sync the store here: data, names, folders. Only then may it be committed. */
@@ -36,9 +42,7 @@ static int on_commit(void* user, kerf_upload* upload) {
   const kerf_code code = kerf_upload_commit(upload, run->pending, run->pending_count, &error);
   if (code != KERF_OK) fprintf(stderr, "commit: %s\n", kerf_error_message(error));
   kerf_error_free(error);
-  for (size_t index = 0; index < run->pending_count; ++index)
-    free((void*)run->pending[index].digest);
-  run->pending_count = 0;
+  forget_pending(run);
   return code == KERF_OK ? 0 : 1;
 }
 
@@ -54,7 +58,10 @@ static int64_t read_file(void* user, void* buffer, size_t size) {
 
 static kerf_code upload(kerf_client* client, const char* path, kerf_error** error) {
   FILE* const file = fopen(path, "rb");
-  if (file == NULL) return KERF_CALLBACK_FAILED;
+  if (file == NULL) {
+    perror(path);
+    return KERF_CALLBACK_FAILED;
+  }
   struct run run = {NULL, 0, 0};
   kerf_upload_options options = KERF_UPLOAD_OPTIONS_INIT;
   options.store_epoch = 1; /* Nothing is ever deleted from this store. */
@@ -71,6 +78,8 @@ static kerf_code upload(kerf_client* client, const char* path, kerf_error** erro
   if (code == KERF_OK) code = kerf_upload_finish(stream, error);
   kerf_upload_free(stream);
   if (code == KERF_OK) printf(", %llu new\n", run.new_bytes);
+  /* Of an upload that has failed: it was committed to nobody. */
+  forget_pending(&run);
   free(run.pending);
   fclose(file);
   return code;
