@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/out_of_memory.h"
 #include "client/cpp/retry.h"
 
 namespace kerf::c {
@@ -28,6 +29,7 @@ kerf_code CodeOf(const absl::Status& status) {
   if (const auto code = status.GetPayload(kCodePayload); code.has_value() && code->size() == 1) {
     return static_cast<kerf_code>(std::string(*code).front());
   }
+  if (client::IsOutOfMemory(status)) return KERF_NO_MEMORY;
   if (client::IsWrongAnswer(status)) return KERF_DISAGREEMENT;
   const std::string reason = client::ReasonOfLoss(status);
   if (reason == "EPOCH_BEHIND") return KERF_EPOCH_BEHIND;

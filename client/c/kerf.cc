@@ -20,12 +20,12 @@ namespace {
 constexpr char kNoClient[] = "client is NULL";
 constexpr char kNoUpload[] = "upload is NULL";
 
-// Runs `body` with the upload of a handle.
+// Runs `body` with the upload of a handle, which what it throws ends.
 template <typename Body>
 kerf_code WithUpload(kerf_upload* upload, kerf_error** error, const Body& body) {
   return Guard(error, [&]() -> absl::Status {
     if (upload == nullptr) return ErrorOf(KERF_BAD_ARGUMENT, kNoUpload);
-    return body(*upload->inner);
+    return upload->inner->OrEnd([&] { return body(*upload->inner); });
   });
 }
 

@@ -23,6 +23,9 @@
  *   noticed.
  * - No C++ exception comes out. None may come in: a callback that is written in C++ catches its
  *   own, and none leaves by longjmp.
+ * - Where the library finds no memory, also on a thread of its own, a call or an upload ends with
+ *   KERF_NO_MEMORY, and the process goes on; gRPC, which is within it, ends the process where it
+ *   finds none for itself.
  * - The library starts threads. It says below which thread a callback runs on. A process that has
  *   opened a client does not fork and go on without exec.
  * - Nothing is printed, and no signal handler is set. Of the environment gRPC reads its own
@@ -96,8 +99,9 @@ typedef enum kerf_code KERF_AS_INT {
   KERF_CALLBACK_FAILED = 6,
   KERF_BAD_ARGUMENT = 7,
   KERF_WRONG_STATE = 8,
+  /* Or no thread could be started. An upload has ended by it, on whatever thread it was met. */
   KERF_NO_MEMORY = 9,
-  /* A bug of this library. */
+  /* A bug of this library; it ends an upload, too. */
   KERF_UNEXPECTED = 10
 } kerf_code;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "client/cpp/out_of_memory.h"
+
 namespace kerf::c {
 namespace {
 
@@ -13,8 +15,8 @@ constexpr std::size_t kCollectedBytes = std::size_t{256} << 10;
 
 PushedFile::PushedFile(const Send& send)
     : thread_([this, send] {
-        const absl::Status status =
-            send([this](std::span<std::uint8_t> span) { return Read(span); });
+        const absl::Status status = client::OrOutOfMemory(
+            [&] { return send([this](std::span<std::uint8_t> span) { return Read(span); }); });
         const std::lock_guard lock(mutex_);
         is_sent_ = true;
         sent_ = status;

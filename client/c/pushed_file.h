@@ -21,7 +21,8 @@ class PushedFile {
  public:
   // Fills the span with the next bytes; 0 is the end.
   using Reader = std::function<absl::StatusOr<std::size_t>(std::span<std::uint8_t>)>;
-  // Reads it to its end, or until it has failed itself.
+  // Reads it to its end, or until it has failed itself; what it throws for want of memory is a
+  // failure, too (client/cpp/out_of_memory.h).
   using Send = std::function<absl::Status(const Reader&)>;
 
   explicit PushedFile(const Send& send);

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "client/cpp/out_of_memory.h"
 
 namespace kerf::c {
 namespace {
@@ -80,6 +83,12 @@ TEST(PushedFileTest, WhoReadsNoMoreEndsTheWriting) {
   EXPECT_EQ(file.Write(content), why);
   EXPECT_EQ(file.Write(content), why);
   EXPECT_EQ(file.End(), why);
+}
+
+TEST(PushedFileTest, WithoutMemoryTheWriterIsTold) {
+  PushedFile file([](const PushedFile::Reader&) -> absl::Status { throw std::bad_alloc(); });
+  EXPECT_TRUE(client::IsOutOfMemory(file.Write(Content(1'000'000))));
+  EXPECT_TRUE(client::IsOutOfMemory(file.End()));
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ absl::Status Upload::OpenLane() {
     const auto is_over = [&] { return stop.stop_requested(); };
     while (!watch_changed_.wait_for(lock, stop, kWatchInterval, is_over) && !is_over()) {
       // What it fails with is told by who sends.
-      lane_->Watch().IgnoreError();
+      OrEnd([this] { return lane_->Watch(); }).IgnoreError();
     }
   });
   return absl::OkStatus();
@@ -194,10 +194,7 @@ absl::StatusOr<Upload::Turn> Upload::Begin(State state) {
     return in_callback();
   }
   Turn turn(*this);
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.ok()) return AsOwn(failure_);
-  }
+  if (const absl::Status failure = OwnFailure(); !failure.ok()) return AsOwn(failure);
   if (state_ == state) return turn;
   switch (state_) {
     case State::kBetween:
@@ -216,9 +213,17 @@ void Upload::EndTurn() {
   is_sending_ = false;
 }
 
+absl::Status Upload::OwnFailure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 absl::Status Upload::AsOwn(const absl::Status& status) const {
-  if (status.ok() || !is_cancelled_) return status;
-  return ErrorOf(KERF_CANCELLED, "the upload was cancelled");
+  if (status.ok()) return status;
+  if (is_cancelled_) return ErrorOf(KERF_CANCELLED, "the upload was cancelled");
+  // What this side has ended itself is cancelled to the lane.
+  absl::Status failure = OwnFailure();
+  return failure.ok() ? status : failure;
 }
 
 absl::Status Upload::WaitOpened() {
@@ -252,12 +257,14 @@ absl::Status Upload::Send(const FileOptions& file, const agent::Lane::Reader& re
     const std::lock_guard lock(mutex_);
     number = ++totals_.file_count;
   }
-  return lane_->SendFile(
-      file.key, file.size_hint_bytes, reader,
-      [this, number, user = file.user](const agent::FileOutcome& outcome) {
-        TellRecipe(number, user, outcome);
-      },
-      read_status);
+  return OrEnd([&] {
+    return lane_->SendFile(
+        file.key, file.size_hint_bytes, reader,
+        [this, number, user = file.user](const agent::FileOutcome& outcome) {
+          TellRecipe(number, user, outcome);
+        },
+        read_status);
+  });
 }
 
 absl::Status Upload::SendFile(const kerf_file_options* given, kerf_read read, void* read_user) {
@@ -326,6 +333,8 @@ absl::Status Upload::Finish() {
   KERF_RETURN_IF_ERROR(CheckAllCommitted());
   KERF_RETURN_IF_ERROR(AsOwn(TellLate(kLateFor)));
   KERF_RETURN_IF_ERROR(AsOwn(lane_->Finish()));
+  // Of another thread, or of a callback that has not looked at what it was told.
+  KERF_RETURN_IF_ERROR(OwnFailure());
   state_ = State::kFinished;
   // Of a stream that was lost meanwhile.
   KERF_RETURN_IF_ERROR(AsOwn(TellLate(kLateFor)));
@@ -421,6 +430,12 @@ absl::Status Upload::Fail(const absl::Status& status) {
   }
   lane_->Cancel();
   return status;
+}
+
+void Upload::EndByBug() {
+  Fail(client::OrOutOfMemory([] {
+    return ErrorOf(KERF_UNEXPECTED, "an earlier call of this upload has met a bug of libkerf");
+  })).IgnoreError();
 }
 
 void Upload::TellRecipe(std::uint64_t number, void* user, const agent::FileOutcome& outcome) {

@@ -24,6 +24,7 @@
 #include "client/c/kerf.h"
 #include "client/c/pushed_file.h"
 #include "client/cpp/call_cancellation.h"
+#include "client/cpp/out_of_memory.h"
 #include "client/store/format/chunk_ref.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kernels/fingerprint/digest.h"
@@ -52,6 +53,18 @@ class Upload final : private agent::ChunkTaker {
   absl::Status ReportStale(const kerf_entry* entries, std::size_t count);
   void Cancel();
   absl::Status ReadTotals(kerf_totals* totals);
+  // What `body` does with this upload. If it throws, nobody knows how far it came: the upload has
+  // ended, and says so from then on.
+  template <typename Body>
+  absl::Status OrEnd(const Body& body) {
+    try {
+      const absl::Status status = client::OrOutOfMemory(body);
+      return client::IsOutOfMemory(status) ? Fail(status) : status;
+    } catch (...) {
+      EndByBug();
+      throw;
+    }
+  }
   // Before the destructor. False if the calling thread runs a callback that this would wait for.
   bool BeginEnd() { return nest_.BeginWait(); }
 
@@ -87,7 +100,7 @@ class Upload final : private agent::ChunkTaker {
 
   absl::Status OpenLane();
   absl::StatusOr<FileOptions> ReadFile(const kerf_file_options* file) const;
-  // All of one file; for the lane's sending thread.
+  // All of one file; for the lane's sending thread, which may be one of the library's own.
   absl::Status Send(const FileOptions& file, const agent::Lane::Reader& reader,
                     absl::Status& read_status);
   absl::Status Take(agent::ChunkLane& lane, const agent::AnsweredChunk& chunk,
@@ -96,6 +109,7 @@ class Upload final : private agent::ChunkTaker {
   absl::Status CallOnCommit();
   // The upload ends with `status`, which it returns: whoever sends is told so from here on.
   absl::Status Fail(const absl::Status& status);
+  void EndByBug();
   void TellRecipe(std::uint64_t number, void* user, const agent::FileOutcome& outcome);
   void NoteIndexEpoch(std::uint64_t epoch);
   absl::Status CheckAllCommitted() const;
@@ -105,7 +119,8 @@ class Upload final : private agent::ChunkTaker {
   void Notify(kerf_notice notice, const std::string& text);
   absl::StatusOr<Turn> Begin(State state);
   void EndTurn();
-  // The status, unless this side has cancelled.
+  absl::Status OwnFailure() const;
+  // The status, unless this side has cancelled, or has ended the upload.
   absl::Status AsOwn(const absl::Status& status) const;
   // The rest with mutex_ held.
   absl::Status CheckCommittableLocked(std::span<const agent::StoredChunk> chunks) const;

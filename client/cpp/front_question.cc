@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/locate.h"
+#include "client/cpp/out_of_memory.h"
 
 namespace kerf::client {
 namespace {
@@ -34,7 +35,11 @@ void FrontQuestion::Ask(const ServerAddress& front, const std::string& worker,
   next_ = now + pause_;
   thread_ = std::thread(
       [this, front, worker, avoided = std::move(avoided), on_other = std::move(on_other)] {
-        if (HasAnother(front, worker, shard_key_, avoided, cancellation_)) on_other();
+        // Without memory for it it is as if the front had not answered.
+        OrOutOfMemory([&] {
+          if (HasAnother(front, worker, shard_key_, avoided, cancellation_)) on_other();
+          return absl::OkStatus();
+        }).IgnoreError();
         is_under_way_.store(false);
       });
 }

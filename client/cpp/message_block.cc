@@ -11,6 +11,8 @@ BlockPool::BlockPool(std::size_t block_bytes, std::size_t max_blocks)
   state_->block_bytes = block_bytes;
   state_->max_blocks = max_blocks;
   state_->available = max_blocks;
+  // Blocks come back where nothing may be thrown.
+  state_->idle.reserve(max_blocks);
 }
 
 void BlockPool::Resize(std::size_t block_bytes, std::size_t max_blocks) {
@@ -19,6 +21,7 @@ void BlockPool::Resize(std::size_t block_bytes, std::size_t max_blocks) {
   state_->block_bytes = block_bytes;
   state_->max_blocks = max_blocks;
   state_->available = max_blocks;
+  state_->idle.reserve(max_blocks);
 }
 
 void BlockPool::Resize(std::size_t block_bytes, std::span<std::uint8_t> memory,

@@ -9,6 +9,7 @@
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
 #include "client/cpp/locate.h"
+#include "client/cpp/out_of_memory.h"
 #include "client/cpp/tls_check.h"
 #include "kernels/rapid/upload_profile.h"
 
@@ -48,6 +49,8 @@ ResumingUpload::ResumingUpload(Options options, AnswerHandler& handler)
       server_index_(options_.first_server),
       question_(options_.stream.shard_key, options_.question_pause) {
   KERF_CHECK(!options_.servers.empty());
+  // While there is memory for it.
+  static_cast<void>(OutOfMemory());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -57,7 +60,8 @@ ResumingUpload::~ResumingUpload() {
 }
 
 void ResumingUpload::Run() {
-  const absl::Status status = RunStreams();
+  const absl::Status status = OrOutOfMemory([this] { return RunStreams(); });
+  EndStream();
   {
     std::lock_guard lock(mutex_);
     ended_ = true;
@@ -65,6 +69,21 @@ void ResumingUpload::Run() {
     changed_.notify_all();
   }
   handler_.OnEnd(status);
+}
+
+// One that RunStream was thrown out of.
+void ResumingUpload::EndStream() {
+  std::shared_ptr<UploadStream> stream;
+  {
+    std::lock_guard lock(mutex_);
+    stream = stream_;
+  }
+  if (stream == nullptr) return;
+  stream->Cancel();
+  static_cast<void>(stream->Wait());
+  std::lock_guard lock(mutex_);
+  stream_ = nullptr;
+  live_ = false;
 }
 
 absl::Status ResumingUpload::RunStreams() {

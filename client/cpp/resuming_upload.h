@@ -41,7 +41,9 @@ namespace kerf::client {
 // The handler sees one stream: files have the numbers that BeginFile gave them, each chunk is
 // answered once, and where a stream was lost the chunks go on behind those that were answered. It
 // is told Opened of each stream. A file that was answered in full is done for the handler when its
-// stream is lost: nobody will say more of it.
+// stream is lost: nobody will say more of it. Where a thread of the upload's own finds no memory,
+// or its handler or a callback throws for want of some, it ends with OutOfMemory
+// (out_of_memory.h).
 class ResumingUpload final : private AnswerHandler {
  public:
   // What was lost, before it is tried again.
@@ -194,6 +196,7 @@ class ResumingUpload final : private AnswerHandler {
   bool TakeNamed(std::uint64_t number, const v1::Chunks& chunks);
 
   void Run();
+  void EndStream();
   absl::Status RunStreams();
   absl::Status RunStream();
   // To the next server, or past it; sets address_ and is_direct_.

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/out_of_memory.h"
 #include "client/cpp/resuming_upload.h"
 
 namespace kerf::client {
@@ -135,6 +136,8 @@ void ResumingUpload::OnEnd(const absl::Status& status) {
   std::lock_guard lock(mutex_);
   stream_ended_ = true;
   stream_status_ = status;
+  // The handler may have been left in the middle of an answer: it is given no other one.
+  if (IsOutOfMemory(status)) fatal_ = status;
   changed_.notify_all();
 }
 

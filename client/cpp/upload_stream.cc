@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/out_of_memory.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -131,8 +132,21 @@ class UploadStream::Reactor final
     return true;
   }
 
+  // Cancels, and waits until gRPC calls no more. In place of NextMessage.
+  void End() {
+    Cancel();
+    std::unique_lock lock(mutex_);
+    while (!done_) {
+      incoming_.clear();
+      incoming_bytes_ = 0;
+      if (std::exchange(read_paused_, false)) StartRead(&read_buffer_);
+      changed_.wait(lock);
+    }
+  }
+
   // After NextMessage returned false.
   absl::Status final_status() const {
+    if (out_of_memory_) return OutOfMemory();
     if (overflowed_) {
       return absl::ResourceExhaustedError(
           "the server does not read what it is told: too many "
@@ -191,8 +205,13 @@ class UploadStream::Reactor final
       RemoveHold();
       return;
     }
-    incoming_.emplace_back().Swap(&read_buffer_);
-    incoming_bytes_ += incoming_.back().Length();
+    if (!KeepIncomingLocked()) {
+      // It is read to its end, and what comes is of no use without what was lost.
+      Die();
+      context_.TryCancel();
+      StartRead(&read_buffer_);
+      return;
+    }
     changed_.notify_all();
     if (incoming_.size() < kMaxUnreadMessages && incoming_bytes_ < kMaxUnreadBytes) {
       StartRead(&read_buffer_);
@@ -201,9 +220,25 @@ class UploadStream::Reactor final
     }
   }
 
+  // gRPC drops what its callbacks throw, and nobody would learn that an answer is missing.
+  bool KeepIncomingLocked() {
+    const absl::Status kept = OrOutOfMemory([this] {
+      if (!out_of_memory_) incoming_.emplace_back().Swap(&read_buffer_);
+      return absl::OkStatus();
+    });
+    out_of_memory_ = out_of_memory_ || !kept.ok();
+    if (out_of_memory_) return false;
+    incoming_bytes_ += incoming_.back().Length();
+    return true;
+  }
+
   void OnDone(const grpc::Status& status) override {
     std::lock_guard lock(mutex_);
-    status_ = status;
+    const absl::Status kept = OrOutOfMemory([&] {
+      status_ = status;
+      return absl::OkStatus();
+    });
+    out_of_memory_ = out_of_memory_ || !kept.ok();
     done_ = true;
     changed_.notify_all();
   }
@@ -229,6 +264,7 @@ class UploadStream::Reactor final
   bool finish_sent_ = false;
   bool dead_ = false;
   bool overflowed_ = false;
+  bool out_of_memory_ = false;
   bool done_ = false;
 };
 
@@ -242,11 +278,17 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
       names_pool_(kNamesBlockBytes, kNamesBlocks),
       memory_(options.memory),
       reactor_(std::make_unique<Reactor>(channel, options, request_id_)) {
-  v1::UploadFrame frame;
-  *frame.mutable_open() = options.open;
-  if (memory_ != nullptr) frame.mutable_open()->set_shared_memory(memory_->token());
-  SendFrame(frame);
-  answer_thread_ = std::thread([this] { RunAnswers(); });
+  try {
+    v1::UploadFrame frame;
+    *frame.mutable_open() = options.open;
+    if (memory_ != nullptr) frame.mutable_open()->set_shared_memory(memory_->token());
+    SendFrame(frame);
+    answer_thread_ = std::thread([this] { RunAnswers(); });
+  } catch (...) {
+    // gRPC still calls it.
+    reactor_->End();
+    throw;
+  }
 }
 
 UploadStream::~UploadStream() {
@@ -254,33 +296,43 @@ UploadStream::~UploadStream() {
   if (answer_thread_.joinable()) answer_thread_.join();
 }
 
+// Not OK: the server has said what is no answer.
+absl::Status UploadStream::HandOver(grpc::ByteBuffer& message, v1::UploadResponse& response) {
+  // A hostile one costs some 40 times as much when it is parsed.
+  if (message.Length() > limits::kMaxAnswerBytes) {
+    return WrongAnswer(Cat("the server sent an answer of ", message.Length(), " bytes; at most ",
+                           limits::kMaxAnswerBytes, " are taken"));
+  }
+  grpc::ProtoBufferReader reader(&message);
+  if (!reader.status().ok() || !response.ParseFromZeroCopyStream(&reader)) {
+    return WrongAnswer("the server sent an answer that is no UploadResponse");
+  }
+  for (const v1::UploadAnswer& answer : response.answers()) {
+    handler_.OnAnswer(answer);
+    if (memory_ == nullptr || answer.chunks().chunks().empty()) continue;
+    ReleaseShared(answer.chunks().file_number(), answer.chunks().chunks().rbegin()->end_offset());
+  }
+  handler_.OnMessageEnd();
+  return absl::OkStatus();
+}
+
 void UploadStream::RunAnswers() {
   grpc::ByteBuffer message;
   v1::UploadResponse response;
-  absl::Status malformed;
-  while (reactor_->NextMessage(message)) {
-    if (!malformed.ok()) continue;
-    // A hostile one costs some 40 times as much when it is parsed.
-    if (message.Length() > limits::kMaxAnswerBytes) {
-      malformed = WrongAnswer(Cat("the server sent an answer of ", message.Length(),
-                                  " bytes; at most ", limits::kMaxAnswerBytes, " are taken"));
-      reactor_->Cancel();
-      continue;
-    }
-    grpc::ProtoBufferReader reader(&message);
-    if (!reader.status().ok() || !response.ParseFromZeroCopyStream(&reader)) {
-      malformed = WrongAnswer("the server sent an answer that is no UploadResponse");
-      reactor_->Cancel();
-      continue;
-    }
-    for (const v1::UploadAnswer& answer : response.answers()) {
-      handler_.OnAnswer(answer);
-      if (memory_ == nullptr || answer.chunks().chunks().empty()) continue;
-      ReleaseShared(answer.chunks().file_number(), answer.chunks().chunks().rbegin()->end_offset());
-    }
-    handler_.OnMessageEnd();
+  // Why this side has ended it.
+  absl::Status own;
+  for (bool has_ended = false; !has_ended;) {
+    const absl::Status taken = OrOutOfMemory([&]() -> absl::Status {
+      has_ended = !reactor_->NextMessage(message);
+      return has_ended || !own.ok() ? absl::OkStatus() : HandOver(message, response);
+    });
+    if (taken.ok() || !own.ok()) continue;
+    own = taken;
+    reactor_->Cancel();
   }
-  end_status_ = WithRequestId(malformed.ok() ? reactor_->final_status() : malformed, request_id_);
+  end_status_ = OrOutOfMemory([&] {
+    return WithRequestId(own.ok() ? reactor_->final_status() : own, request_id_);
+  });
   pool_.Close();
   names_pool_.Close();
   handler_.OnEnd(end_status_);

@@ -17,13 +17,15 @@
 #include "client/cpp/memory_offer.h"
 #include "client/cpp/message_block.h"
 #include "grpcpp/channel.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf::client {
 
 // Told of everything that the server answers, in order, on the stream's own answer thread. It may
-// block: then the server is soon told to wait, too.
+// block: then the server is soon told to wait, too. What OnAnswer throws for want of memory
+// (out_of_memory.h) ends the stream with that; OnEnd must not throw.
 class AnswerHandler {
  public:
   virtual ~AnswerHandler() = default;
@@ -143,6 +145,7 @@ class UploadStream {
   void ReleaseShared(std::uint64_t file_number, std::uint64_t end_offset);
   void SendBlock();
   void SendFrame(const v1::UploadFrame& frame);
+  absl::Status HandOver(grpc::ByteBuffer& message, v1::UploadResponse& response);
   void RunAnswers();
 
   AnswerHandler& handler_;

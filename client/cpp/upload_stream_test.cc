@@ -5,10 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <new>
 #include <thread>
 
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/out_of_memory.h"
 #include "client/cpp/testing/fake_server.h"
 
 namespace kerf::client {
@@ -22,6 +24,17 @@ class EndWatcher final : public AnswerHandler {
 
  private:
   std::promise<absl::Status> ended_;
+};
+
+class WithoutMemory final : public AnswerHandler {
+ public:
+  void OnAnswer(const v1::UploadAnswer& /*answer*/) override {
+    ++answer_count;
+    throw std::bad_alloc();
+  }
+  void OnEnd(const absl::Status& /*status*/) override {}
+
+  int answer_count = 0;
 };
 
 v1::Commit LongCommit() {
@@ -44,6 +57,26 @@ TEST(UploadStreamTest, AServerThatDoesNotReadEndsTheStreamBeforeMemoryDoes) {
   ASSERT_EQ(end.wait_for(std::chrono::seconds(30)), std::future_status::ready);
   const absl::Status status = end.get();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// The thread is the stream's own: nobody else would catch it.
+TEST(UploadStreamTest, NoMemoryForAnAnswerEndsTheStream) {
+  FakeServer server([](grpc::ServerContext& context, FakeServer::Stream& stream) {
+    v1::UploadResponse response;
+    response.add_answers()->mutable_opened();
+    response.add_answers()->mutable_committed();
+    stream.Write(response);
+    stream.Write(response);
+    return FakeServer::StaySilent(context);
+  });
+  WithoutMemory handler;
+  UploadStream stream(*OpenChannel({server.address()}), UploadStream::Options(), handler);
+  const absl::Status status = stream.Wait();
+  EXPECT_TRUE(IsOutOfMemory(status)) << status;
+  EXPECT_EQ(RequestIdOf(status), stream.request_id());
+  EXPECT_EQ(handler.answer_count, 1) << "it may be left in the middle of one";
+  // Nobody waits for a block of it.
+  EXPECT_TRUE(stream.DataSpan().empty());
 }
 
 TEST(UploadStreamTest, AServerThatReadsIsToldEverything) {

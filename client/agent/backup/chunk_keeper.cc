@@ -21,7 +21,7 @@ void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer, LaneContent conte
 }
 
 absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
-                               std::span<const std::uint8_t> bytes) {
+                               std::span<const std::uint8_t> bytes) noexcept {
   // The writer holds what it stores against its fingerprint. Of a chunk that is stored already
   // nobody else would ever see that it was named wrongly: the snapshot would hold another chunk's
   // bytes in its place.

@@ -53,8 +53,9 @@ class ChunkKeeper final : public ChunkTaker {
 
   // DataLoss if `bytes` do not have the answered digest; a later call may say so, or of a chunk
   // that is written the writer's Flush, and of any other CheckTaken.
+  // Without memory the process ends: all lanes have what it may have left half done.
   absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
-                    std::span<const std::uint8_t> bytes) override;
+                    std::span<const std::uint8_t> bytes) noexcept override;
 
   // DataLoss unless every chunk that was taken, and is not written, has the digest that it was
   // answered under. Nothing may be published of them before.

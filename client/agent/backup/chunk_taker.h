@@ -38,7 +38,9 @@ class ChunkTaker {
   virtual ~ChunkTaker() = default;
   // `bytes` are those of the chunk and valid during the call only. A status that is not OK ends the
   // lane with it; but if it is a wrong answer (client/cpp/failed_call.h), that is of this chunk, of
-  // which nothing was kept, and the lane asks once more.
+  // which nothing was kept, and the lane asks once more. What is thrown for want of memory ends the
+  // lane, too (client/cpp/out_of_memory.h): whoever may leave half done what other lanes see throws
+  // nothing.
   virtual absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
                             std::span<const std::uint8_t> bytes) = 0;
 };

@@ -310,7 +310,8 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   upload.direct = options_.direct;
   upload.shares_memory = options_.shares_memory;
   tally_.Watch(upload);
-  upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
+  // All lanes have them: without memory the process ends.
+  upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) noexcept {
     late_commits_.Add(std::move(entries));
   };
   options.answer_limit = options_.answer_limit;

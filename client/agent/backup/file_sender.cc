@@ -65,7 +65,8 @@ absl::Status FileSender::Send(Lane& lane, EntryWindow::Slot* slot) {
 }
 
 Lane::OnComplete FileSender::WhenComplete(EntryWindow::Slot* slot, std::uint64_t hole_bytes) {
-  return [this, slot, hole_bytes](FileOutcome outcome) {
+  // All lanes have the window: without memory the process ends.
+  return [this, slot, hole_bytes](FileOutcome outcome) noexcept {
     slot->entry.tree.recipe = std::move(outcome.recipe);
     progress_.done_files.fetch_add(1, std::memory_order_relaxed);
     progress_.done_bytes.fetch_add(hole_bytes, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/out_of_memory.h"
 #include "kernels/rapid/upload_profile.h"
 
 namespace kerf::agent {
@@ -447,7 +448,9 @@ void Lane::OnEnd(const absl::Status& status) {
   if (failure_.ok()) {
     failure_ = status;
     if (status.ok() && files_done_ < files_begun_) {
-      failure_ = absl::InternalError("the server ended the stream before all files were done");
+      failure_ = client::OrOutOfMemory([] {
+        return absl::InternalError("the server ended the stream before all files were done");
+      });
     }
   }
   changed_.notify_all();
@@ -542,9 +545,10 @@ absl::Status Lane::TakeChunk(File& file, const v1::Chunk& chunk) {
     if (answered.verdict != v1::VERDICT_DUPLICATE) --pending_chunks_;
     return taken;
   }
+  // Last what completes the file: from then on the writer may give its recipe away.
+  file.recipe.push_back({answered.digest, answered.length_bytes});
   Consume(file, answered.length_bytes);
   file.answered_bytes = chunk.end_offset();
-  file.recipe.push_back({answered.digest, answered.length_bytes});
   return absl::OkStatus();
 }
 

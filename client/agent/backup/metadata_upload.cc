@@ -36,7 +36,7 @@ absl::Status MetadataUpload::Send(Stream& stream) {
     return count;
   };
   // Pieces of a lane complete in order.
-  const auto on_complete = [&stream](FileOutcome outcome) {
+  const auto on_complete = [&stream](FileOutcome outcome) noexcept {
     stream.recipe.insert(stream.recipe.end(), outcome.recipe.begin(), outcome.recipe.end());
   };
   absl::Status read_status;

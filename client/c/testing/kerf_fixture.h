@@ -81,7 +81,12 @@ class KerfTest : public testing::Test {
       return static_cast<KerfTest*>(user)->on_commit_();
     };
     options.on_recipe = [](void* user, const kerf_recipe*) {
-      ++static_cast<KerfTest*>(user)->recipe_count_;
+      auto* const test = static_cast<KerfTest*>(user);
+      ++test->recipe_count_;
+      test->on_recipe_();
+    };
+    options.on_notice = [](void* user, kerf_notice, const char*) {
+      static_cast<KerfTest*>(user)->on_notice_();
     };
     return options;
   }
@@ -138,6 +143,8 @@ class KerfTest : public testing::Test {
   std::function<int(const kerf_chunk&)> on_chunk_ = [](const kerf_chunk&) { return 0; };
   std::function<int()> on_commit_ = [this] { return CommitAll(); };
   std::function<void()> on_read_ = [] {};
+  std::function<void()> on_recipe_ = [] {};
+  std::function<void()> on_notice_ = [] {};
 
  private:
   int OnChunk(const kerf_chunk& chunk) {
