@@ -82,6 +82,9 @@ TEST_F(KerfTest, OfAnUploadToo) {
   const std::string long_agent(129, 'a');
   options.agent = long_agent.c_str();
   EXPECT_EQ(open(), KERF_BAD_ARGUMENT);
+  options.agent = "host \xff";
+  EXPECT_EQ(open(), KERF_BAD_ARGUMENT);
+  EXPECT_THAT(said_.text(), HasSubstr("UTF-8"));
   EXPECT_EQ(upload_, nullptr);
 }
 

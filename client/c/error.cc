@@ -41,7 +41,7 @@ kerf_code CodeOf(const absl::Status& status) {
   const bool is_of_answers =
       reason.empty() && (absl::IsInternal(status) || absl::IsDataLoss(status));
   if (is_of_answers) return KERF_DISAGREEMENT;
-  if (reason.empty() && absl::IsCancelled(status)) return KERF_CANCELLED;
+  // CANCELLED, too, is a connection that broke: what was cancelled here has a code (ErrorOf).
   return client::LossOf(status) == client::Loss::kFinal ? KERF_REFUSED : KERF_RETRYABLE;
 }
 

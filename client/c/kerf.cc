@@ -125,8 +125,14 @@ void kerf_error_free(kerf_error* error) {
 }
 
 size_t kerf_digest_size(kerf_digest digest) {
-  const auto known = kerf::c::AlgorithmOf(digest);
-  return known.ok() ? kerf::DigestSizeBytes(*known) : 0;
+  std::size_t size_bytes = 0;
+  // What is wrong with it takes memory.
+  static_cast<void>(kerf::c::Guard(nullptr, [&]() -> absl::Status {
+    KERF_ASSIGN_OR_RETURN(const kerf::DigestAlgorithm known, kerf::c::AlgorithmOf(digest));
+    size_bytes = kerf::DigestSizeBytes(known);
+    return absl::OkStatus();
+  }));
+  return size_bytes;
 }
 
 kerf_code kerf_digest_of(kerf_digest digest, const void* data, size_t size, uint8_t fingerprint[32],

@@ -28,8 +28,8 @@
  *   finds none for itself.
  * - The library starts threads. It says below which thread a callback runs on. A process that has
  *   opened a client does not fork and go on without exec.
- * - Nothing is printed, and no signal handler is set. Of the environment gRPC reads its own
- *   variables (GRPC_...); a proxy is never used.
+ * - Nothing is printed, and no signal handler is set. From the first client on the gRPC within logs
+ *   nothing. Of the environment it reads its own variables (GRPC_...); a proxy is never used.
  *
  * Shared memory: with a kerfd at a unix socket that takes some, an upload shares memory, unless
  * no_shared_memory is set, a token is shown, or this process cuts. It is the buffers that kerf_read

@@ -211,6 +211,12 @@ TEST_F(KerfTest, WhatMayPassIsRetryable) {
   EXPECT_NE(said_.request_id(), "");
 }
 
+// CLI-16: nobody here has cancelled anything.
+TEST_F(KerfTest, AConnectionThatBrokeIsNotCancelled) {
+  Open([](grpc::ServerContext&, client::FakeServer::Stream&) { return grpc::Status::CANCELLED; });
+  EXPECT_EQ(kerf_upload_wait_opened(upload_, said_.error()), KERF_RETRYABLE) << said_.text();
+}
+
 // CLI-16: it is not kerfd's, and nobody knows when it passes.
 TEST_F(KerfTest, NoRoomWithoutAReasonIsRefused) {
   Open([](grpc::ServerContext&, client::FakeServer::Stream&) {

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "client/c/error.h"
 #include "client/c/options.h"
 #include "client/cpp/failed_call.h"
@@ -60,6 +61,15 @@ absl::Status CallbackFailed(std::string_view name, std::int64_t result) {
   return ErrorOf(KERF_CALLBACK_FAILED, Cat(name, " has returned ", result));
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 absl::Status CheckOptions(const kerf_upload_options& options) {
   if (options.store_epoch == 0) {
     return ErrorOf(KERF_BAD_ARGUMENT, "store_epoch: a store's first epoch is 1");
@@ -68,6 +78,10 @@ absl::Status CheckOptions(const kerf_upload_options& options) {
   if (options.on_commit == nullptr) return ErrorOf(KERF_BAD_ARGUMENT, "on_commit is NULL");
   if (options.agent != nullptr && std::string_view(options.agent).size() > kMaxAgentBytes) {
     return ErrorOf(KERF_BAD_ARGUMENT, Cat("agent: it has at most ", kMaxAgentBytes, " bytes"));
+  }
+  // No server can read such an Open, and each says so as if its connection had broken.
+  if (options.agent != nullptr && !IsUtf8(options.agent)) {
+    return ErrorOf(KERF_BAD_ARGUMENT, "agent: it is no UTF-8");
   }
   return absl::OkStatus();
 }
