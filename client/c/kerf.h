@@ -150,8 +150,8 @@ typedef struct kerf_client_options {
   kerf_digest digest;
   /* Not 0: TLS to whatever is no unix socket. So it is where one of the files is named. */
   int32_t use_tls;
-  /* PEM. CAs of servers, NULL: those of the system; the client's certificate and key, NULL: none.
-   */
+  /* PEM. CAs of servers, NULL: those of the system, or of the variable SSL_CERT_FILE; the client's
+   * certificate and key, NULL: none. */
   const char* ca_file;
   const char* certificate_file;
   const char* key_file;

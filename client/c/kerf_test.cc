@@ -356,6 +356,12 @@ TEST_F(KerfTest, StaleChunksHaveALimit) {
   kerf_totals totals = KERF_TOTALS_INIT;
   ASSERT_EQ(kerf_upload_totals_of(upload_, &totals, said_.error()), KERF_OK);
   EXPECT_EQ(totals.reported_count, 2048u);
+  // A file may have one chunk many times: it is reported once.
+  EXPECT_EQ(kerf_upload_report_stale(upload_, entries.data(), 2048, said_.error()), KERF_OK);
+  const std::vector<kerf_entry> same(3000, entries[0]);
+  EXPECT_EQ(kerf_upload_report_stale(upload_, same.data(), same.size(), said_.error()), KERF_OK);
+  ASSERT_EQ(kerf_upload_totals_of(upload_, &totals, said_.error()), KERF_OK);
+  EXPECT_EQ(totals.reported_count, 2048u);
   // They may be committed, and then others reported.
   EXPECT_EQ(kerf_upload_commit(upload_, entries.data(), 2048, said_.error()), KERF_OK);
   EXPECT_EQ(kerf_upload_report_stale(upload_, entries.data() + 2048, 1, said_.error()), KERF_OK);

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -101,8 +102,14 @@ absl::Status Upload::ReportStale(const kerf_entry* given, std::size_t count) {
   std::vector<v1::CommitEntry> entries;
   {
     const std::lock_guard lock(mutex_);
-    if (stale_.size() + chunks.size() > kMaxStale) {
-      return ErrorOf(KERF_WRONG_STATE, Cat(stale_.size() + chunks.size(),
+    // However often a file has one.
+    absl::flat_hash_set<Digest, DigestHash> fresh;
+    for (const agent::StoredChunk& chunk : chunks) {
+      if (!stale_.contains(chunk.digest)) fresh.insert(chunk.digest);
+    }
+    const std::size_t stale_count = stale_.size() + fresh.size();
+    if (stale_count > kMaxStale) {
+      return ErrorOf(KERF_WRONG_STATE, Cat(stale_count,
                                            " chunks would be reported stale and not committed; at "
                                            "most ",
                                            kMaxStale, " may be: commit first"));
