@@ -18,7 +18,8 @@ class ExampleTest : public testing::Test {
   ExampleTest() {
     FILE* const file = fopen(path_.c_str(), "w");
     EXPECT_NE(file, nullptr);
-    EXPECT_GT(fputs("a file of one chunk", file), 0);
+    // Of three chunks.
+    EXPECT_GT(fputs(std::string(10'000, 'x').c_str(), file), 0);
     EXPECT_EQ(fclose(file), 0);
   }
 
@@ -37,9 +38,12 @@ TEST_F(ExampleTest, UploadsTwice) { EXPECT_EQ(Run(agent::CuttingServer()), 0); }
 
 TEST_F(ExampleTest, OneThatFailsBehindItsChunksLeavesNothing) {
   agent::CuttingServer server;
-  server.lie = [](const v1::UploadFrame& frame, v1::UploadResponse& response) {
-    // Nothing was committed yet.
-    if (frame.has_file_end()) response.add_answers()->mutable_committed();
+  server.lie = [](const v1::UploadFrame& /*frame*/, v1::UploadResponse& response) {
+    for (v1::UploadAnswer& answer : *response.mutable_answers()) {
+      if (answer.has_chunks()) answer.mutable_chunks()->mutable_chunks()->RemoveLast();
+      // Before anything was committed.
+      if (answer.has_file_done()) answer.mutable_committed();
+    }
   };
   EXPECT_EQ(Run(server), 1);
 }
