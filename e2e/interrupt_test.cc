@@ -190,6 +190,23 @@ TEST_F(Interrupt, WhileItWaitsForItsInput) {
   }
 }
 
+// Also where that has closed its output, and so would never meet a broken pipe.
+TEST_F(Interrupt, WhileACommandWritesWhatIsBackedUp) {
+  int number = 0;
+  for (const std::string script :
+       {"echo $$ > pid; exec sleep 600", "echo all; echo $$ > pid; exec sleep 600 > /dev/null"}) {
+    SCOPED_TRACE(script);
+    const auto run = world_.Start({"backup", "--stdin-filename", "dump", "--stdin-from-command",
+                                   "--", "/bin/sh", "-c", script});
+    WaitFor(*run, [&] { return ReadText(world_ / "pid").ends_with('\n'); });
+    const pid_t command = std::stoi(ReadText(world_ / "pid"));
+    ExpectEnd(*run, kSignals[number++ % 2]);
+    EXPECT_NE(kill(command, 0), 0) << "it goes on without its backup";
+    std::filesystem::remove(world_ / "pid");
+  }
+  EXPECT_EQ(world_.KerfJson({"snapshots"}).Of("snapshot").size(), 1u) << "of before";
+}
+
 TEST_F(Interrupt, WhileItMeasures) {
   int number = 0;
   for (const Arguments& arguments :

@@ -118,6 +118,55 @@ TEST_F(Paths, StandardInputIsOneFile) {
   EXPECT_EQ(ReadText(target_ + "/dump.sql"), dump);
 }
 
+TEST_F(Paths, WhatACommandWritesIsOneFile) {
+  const auto back_up = [this](const std::vector<std::string>& command) {
+    std::vector<std::string> all = {"backup", "--json", "--stdin-filename", "dump.sql",
+                                    "--stdin-from-command", "--"};
+    all.insert(all.end(), command.begin(), command.end());
+    return world_.Kerf(all, "what a command reads\n");
+  };
+  const Completed run = back_up({"sh", "-c", "cat; printf '%s.' \"$@\"", "sh", "[a,b]", "", "--x"});
+  ASSERT_EQ(run.exit_code, kOk) << run.out << run.err;
+  EXPECT_THAT(List("latest"), ElementsAre("/dump.sql"));
+  const std::string content = "what a command reads\n[a,b]..--x.";
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + "/dump.sql"), content);
+
+  // It wrote something, and then died: that is no dump, and hides none.
+  for (const char* script :
+       {"head -c 3000000 /dev/zero; exit 3", "echo half; kill -9 $$", "true", "exit 1"}) {
+    const Completed failed = back_up({"sh", "-c", script});
+    EXPECT_EQ(failed.exit_code, kFailure) << script << failed.out << failed.err;
+    EXPECT_THAT(failed.out, HasSubstr("\"code\":\"FAILED_PRECONDITION\"")) << script;
+    EXPECT_THAT(failed.out, HasSubstr("no snapshot was made")) << script;
+  }
+  const Completed missing = back_up({"no-such-program-of-kerf"});
+  EXPECT_EQ(missing.exit_code, kUnavailable) << missing.out << missing.err;
+  EXPECT_THAT(missing.out, HasSubstr("cannot run no-such-program-of-kerf"));
+  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), ::testing::SizeIs(1));
+  RemoveTree(target_);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + "/dump.sql"), content);
+}
+
+TEST_F(Paths, AMistakeAboutACommandIsOne) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--stdin-from-command", "--", "true"},
+           {"--stdin-filename", "f", "--stdin-from-command"},
+           {"--stdin-filename", "f", "--stdin-from-command", "true"},
+           {"--stdin-filename", "f", "--stdin-from-command", "--"},
+           {"--stdin-filename", "f", "--stdin-from-command", "--", ""},
+           {"--stdin-filename", "f", "tree", "--stdin-from-command", "--", "true"},
+           {"--stdin-filename", "f", "--", "true"}}) {
+    std::vector<std::string> all = {"backup", "--json"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Completed run = world_.Kerf(all, "content");
+    EXPECT_EQ(run.exit_code, kUsage) << run.out;
+    EXPECT_THAT(run.out, HasSubstr("INVALID_ARGUMENT"));
+  }
+  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), ::testing::IsEmpty());
+}
+
 TEST_F(Paths, AMistakeAboutStandardInputIsOne) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"--stdin-filename", "dump.sql", "tree"},

@@ -54,7 +54,9 @@ VerbDescription DescribeVerb(const CLI::App& app) {
 // CLI11 looks for what is missing first; a flag that does not exist is the better message.
 UsageError DescribeError(const CLI::ParseError& error, const CLI::App& app) {
   using Kind = UsageError::Kind;
-  const std::vector<std::string> unknown = app.remaining(true);
+  std::vector<std::string> unknown = app.remaining(true);
+  // The mark behind which there are no flags is always among them.
+  std::erase(unknown, "--");
   UsageError described;
   described.verb = app.get_name();
   const CLI::App* verb = &app;

@@ -78,6 +78,8 @@ TEST_F(CommandLineTest, SaysWhatIsWrong) {
   EXPECT_THAT(line_.error().text, HasSubstr("number"));
   EXPECT_EQ(Refuse({"cut", "10"}), Kind::kOther);
   EXPECT_EQ(Refuse({"cut", "3", "--kind", "blunt"}), Kind::kOther);
+  EXPECT_EQ(Refuse({"cut", "--kind", "blunt", "--", "3"}), Kind::kOther) << "-- is known";
+  EXPECT_THAT(line_.error().text, HasSubstr("blunt"));
   EXPECT_EQ(Refuse({"more"}), Kind::kOther);
   EXPECT_EQ(line_.error().verb, "tool more");
 }

@@ -17,7 +17,9 @@ namespace {
 // Before the arguments are parsed: an error in them must already be JSON.
 bool AsksForJson(int argc, char** argv) {
   for (int index = 1; index < argc; ++index) {
-    if (std::string_view(argv[index]) == "--json") return true;
+    const std::string_view argument = argv[index];
+    if (argument == "--") break;
+    if (argument == "--json") return true;
   }
   return false;
 }

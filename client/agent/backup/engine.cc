@@ -183,6 +183,7 @@ class Engine {
 FileSender::Options Engine::SenderOptions() {
   FileSender::Options options;
   options.stream_fd = options_.stream_fd;
+  options.stream_end = options_.stream_end;
   options.reads_ahead = options_.reader_count > 0;
   options.failure = [this] { return failure(); };
   options.warn = [this](const std::string& path, const absl::Status& status) {

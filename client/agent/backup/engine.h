@@ -36,6 +36,9 @@ struct BackupOptions {
   // In place of files: all that this descriptor gives, as the one file of `paths`, "/NAME" (see
   // standard_input.h). FailedPrecondition if it gives nothing.
   std::optional<int> stream_fd;
+  // Asked once it has given all: whether that is the whole content. An error ends the run, and no
+  // snapshot is made. May wait, until `failure` says something. Empty: nobody can tell.
+  std::function<absl::Status(const std::function<absl::Status()>& failure)> stream_end = {};
   // Each "unix:PATH" or "HOST:PORT"; where one is lost the next one is tried. At least one.
   std::vector<std::string> servers;
   client::TlsChoice tls = {};

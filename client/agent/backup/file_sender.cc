@@ -100,10 +100,13 @@ absl::Status FileSender::SendStream(Lane& lane, EntryWindow::Slot* slot) {
   KERF_RETURN_IF_ERROR(
       lane.SendFile(FileKey(node.path), 0, read, WhenComplete(slot, 0), read_status));
   KERF_RETURN_IF_ERROR(read_status);
+  if (options_.stream_end) KERF_RETURN_IF_ERROR(options_.stream_end(options_.failure));
   if (node.size_bytes == 0) {
     return absl::FailedPreconditionError(
-        "nothing came from standard input: whatever should have written to it has failed, and no "
-        "snapshot was made");
+        options_.stream_end
+            ? "the command wrote nothing to its standard output, and no snapshot was made"
+            : "nothing came from standard input: whatever should have written to it has failed, "
+              "and no snapshot was made");
   }
   window_.CompleteParts(slot, 1);
   return absl::OkStatus();

@@ -26,6 +26,8 @@ class FileSender {
   struct Options {
     // Where the bytes of the only file come from, if it is none of the file system's.
     std::optional<int> stream_fd;
+    // As of BackupOptions.
+    std::function<absl::Status(const std::function<absl::Status()>& failure)> stream_end = {};
     // Large files are read ahead of being sent.
     bool reads_ahead = true;
     // Why the run has ended, OK while it has not.

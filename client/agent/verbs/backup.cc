@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
 #include "client/agent/backup/standard_input.h"
+#include "client/agent/backup/stream_command.h"
 #include "client/agent/verbs/compression_flag.h"
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/open_store.h"
@@ -43,7 +45,10 @@ constexpr char kExamples[] =
     "  kerf backup ~/documents --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
     "  kerf backup /srv --store /backup --server fronts.example:7461 --direct\n"
+    "  kerf backup --store /backup --stdin-filename db.sql --stdin-from-command -- pg_dump db\n"
+    "      what pg_dump writes, unless it fails: then there is no snapshot\n"
     "  pg_dump db | kerf backup --stdin-filename db.sql --store /backup\n"
+    "      a pipe cannot tell: where pg_dump fails in the middle there is a snapshot of the half\n"
     "  kerf backup /srv --store /backup --json | jq .\n"
     "  kerf backup /archive --store /backup --compression max --readers 2 --read-order physical\n"
     "      as small as can be, and from a rotating disk";
@@ -63,6 +68,7 @@ struct BackupFlags {
   bool one_file_system = false;
   bool ignore_device = false;
   std::string stdin_filename;
+  bool stdin_from_command = false;
   bool force = false;
   unsigned streams = 0;
   unsigned readers = kDefaultReaders;
@@ -119,29 +125,73 @@ absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::s
   return result;
 }
 
-// What is to be backed up.
-absl::Status AddSources(const BackupFlags& flags, BackupOptions& options) {
-  if (flags.stdin_filename.empty()) {
-    if (flags.paths.empty()) {
-      return absl::InvalidArgumentError(
-          "there is nothing to back up: give a PATH, or --stdin-filename NAME");
-    }
-    KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
-    return absl::OkStatus();
+absl::Status AddPaths(const BackupFlags& flags, BackupOptions& options) {
+  if (flags.stdin_from_command) {
+    return absl::InvalidArgumentError(
+        "--stdin-from-command needs --stdin-filename NAME too: what the command's output is called "
+        "in the snapshot");
   }
+  if (flags.paths.empty()) {
+    return absl::InvalidArgumentError(
+        "there is nothing to back up: give a PATH, or --stdin-filename NAME");
+  }
+  for (const std::string& path : flags.paths) {
+    if (path.empty()) return absl::InvalidArgumentError(Cat("PATH: ", RefuseEmpty(path)));
+  }
+  KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
+  return absl::OkStatus();
+}
+
+// What stands behind the mark, word for word: of "[a,b]" the parser of flags makes two.
+std::vector<std::string> CommandOf(const Context& context) {
+  const std::vector<std::string>& all = context.arguments;
+  const auto mark = std::find(all.begin(), all.end(), "--");
+  if (mark == all.end()) return {};
+  return {mark + 1, all.end()};
+}
+
+absl::Status CheckCommand(const Context& context) {
+  const std::vector<std::string> command = CommandOf(context);
+  if (!command.empty() && !command.front().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--stdin-from-command runs what stands behind --, and there is no command: as in `kerf "
+      "backup --stdin-filename db.sql --stdin-from-command -- pg_dump db`");
+}
+
+// What is to be backed up.
+absl::Status AddSources(const Context& context, const BackupFlags& flags, BackupOptions& options) {
+  if (flags.stdin_filename.empty()) return AddPaths(flags, options);
+  KERF_RETURN_IF_ERROR(CheckStreamName(flags.stdin_filename));
+  options.paths = {"/" + flags.stdin_filename};
+  // It is started once all else is well (StartCommand).
+  if (flags.stdin_from_command) return CheckCommand(context);
   if (!flags.paths.empty()) {
     return absl::InvalidArgumentError(
-        "with --stdin-filename standard input is all that is backed up: leave the paths out");
+        "with --stdin-filename standard input is all that is backed up: leave the paths out; a "
+        "command is run with --stdin-from-command");
   }
-  KERF_RETURN_IF_ERROR(CheckStreamName(flags.stdin_filename));
   if (isatty(STDIN_FILENO) != 0) {
     return absl::InvalidArgumentError(
         "standard input is a terminal: --stdin-filename backs up what a program writes to it, as "
         "in `pg_dump db | kerf backup --stdin-filename db.sql`");
   }
-  options.paths = {"/" + flags.stdin_filename};
   options.stream_fd = STDIN_FILENO;
   return absl::OkStatus();
+}
+
+// Null: no command was asked for.
+absl::StatusOr<std::unique_ptr<StreamCommand>> StartCommand(const Context& context,
+                                                            const BackupFlags& flags,
+                                                            BackupOptions& options) {
+  if (!flags.stdin_from_command) return nullptr;
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<StreamCommand> command,
+                        StreamCommand::Start(CommandOf(context)));
+  options.stream_fd = command->output();
+  StreamCommand* const started = command.get();
+  options.stream_end = [started](const std::function<absl::Status()>& failure) {
+    return started->AwaitSuccess(failure);
+  };
+  return command;
 }
 
 absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFlags& flags,
@@ -149,7 +199,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFl
   BackupOptions options;
   // Its index changes with each chunk of this very backup, and can be made again from the store.
   if (context.own_kerfd != nullptr) options.skip_directories = {context.own_kerfd->folder()};
-  KERF_RETURN_IF_ERROR(AddSources(flags, options));
+  KERF_RETURN_IF_ERROR(AddSources(context, flags, options));
   KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(server));
   KERF_ASSIGN_OR_RETURN(options.retry.time, flags.retry_for.Parse());
   for (const std::string& pattern : flags.excludes) {
@@ -447,6 +497,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   };
   options->commit_late = MakeCommitLate(*server, **store);
   AskForPlaces(reporter, *server, **store, *options);
+  const auto command = StartCommand(context, flags, *options);
+  if (!command.ok()) return FailWith(context, command.status());
 
   const absl::StatusOr<BackupResult> result = BackupWithProgress(reporter, **store, *options);
   if (!result.ok()) {
@@ -500,25 +552,36 @@ void AddChunkListOption(const Verb& verb, std::string& memory) {
       .Type("SIZE");
 }
 
+// What is not a path, and what is left out of those that are.
+void AddSourceOptions(const Verb& verb, BackupFlags& flags) {
+  verb.AddOption("--stdin-filename", flags.stdin_filename,
+                 "Back up standard input instead, to its end, as a file of this name at the root "
+                 "of the snapshot. In a pipe nobody can tell whether that is all: see "
+                 "--stdin-from-command")
+      .Check(RefuseEmpty)
+      .Type("NAME");
+  verb.AddFlag("--stdin-from-command", flags.stdin_from_command,
+               "With --stdin-filename: run the command that stands behind --, and back up what it "
+               "writes to its standard output. If it ends with another exit code than 0 the backup "
+               "fails, and there is no snapshot");
+  verb.AddOption("--exclude", flags.excludes, "Leave out what matches the pattern (repeatable)")
+      .Type("GLOB");
+  verb.AddOption("--exclude-from", flags.exclude_files, "Read such patterns, one a line")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+}
+
 }  // namespace
 
 void AddBackupVerb(Context& context) {
   const Verb verb =
       AddVerb(context, "backup", "Back up files and folders as a new snapshot", kExamples);
   auto flags = std::make_shared<BackupFlags>();
-  verb.AddOption("paths", flags->paths, "What to back up").Check(RefuseEmpty).Type("PATH");
+  // Behind -- also a command, whose arguments may be empty.
+  verb.AddOption("paths", flags->paths, "What to back up").Type("PATH");
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
-  verb.AddOption("--stdin-filename", flags->stdin_filename,
-                 "Back up standard input instead, to its end, as a file of this name at the root "
-                 "of the snapshot. In a pipe, `set -o pipefail` tells of the other programs")
-      .Check(RefuseEmpty)
-      .Type("NAME");
-  verb.AddOption("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
-      .Type("GLOB");
-  verb.AddOption("--exclude-from", flags->exclude_files, "Read such patterns, one a line")
-      .Check(RefuseEmpty)
-      .Type("FILE");
+  AddSourceOptions(verb, *flags);
   verb.AddFlag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
   verb.AddFlag("--ignore-device", flags->ignore_device,
                "Do not read a file again because its file system has another device number, as a "
