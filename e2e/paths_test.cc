@@ -97,6 +97,17 @@ TEST_F(Paths, AnEmptyOneIsAMistake) {
   EXPECT_EQ(world_.KerfJson({"backup", "tree", ""}).exit_code, kUsage);
 }
 
+TEST_F(Paths, WhatStandsBehindAPatternIsAPath) {
+  WriteText(world_ / "patterns", "c\n");
+  world_.Backup({"tree/a", "--exclude", "b", "tree/sub", "--exclude-from", "patterns", "tree"});
+  EXPECT_THAT(List("latest:" + tree_),
+              ElementsAre(tree_, tree_ + "/a", tree_ + "/sub", tree_ + "/sub/inner"));
+  // Of several such the parser of flags makes lists.
+  world_.Backup({"tree", "--exclude", "[bc]", "--exclude", "[x,y]"});
+  EXPECT_THAT(List("latest:" + tree_),
+              ElementsAre(tree_, tree_ + "/a", tree_ + "/sub", tree_ + "/sub/inner"));
+}
+
 TEST_F(Paths, StandardInputIsOneFile) {
   std::string dump(3'000'000, '\0');
   Random random(TestSeed());

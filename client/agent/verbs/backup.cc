@@ -564,11 +564,14 @@ void AddSourceOptions(const Verb& verb, BackupFlags& flags) {
                "With --stdin-filename: run the command that stands behind --, and back up what it "
                "writes to its standard output. If it ends with another exit code than 0 the backup "
                "fails, and there is no snapshot");
+  // One pattern each: what stands behind it is a path, and "[0-9]" is no list.
   verb.AddOption("--exclude", flags.excludes, "Leave out what matches the pattern (repeatable)")
-      .Type("GLOB");
+      .Type("GLOB")
+      .Repeat();
   verb.AddOption("--exclude-from", flags.exclude_files, "Read such patterns, one a line")
       .Check(RefuseEmpty)
-      .Type("FILE");
+      .Type("FILE")
+      .Repeat();
 }
 
 }  // namespace
