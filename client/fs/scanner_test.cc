@@ -189,6 +189,46 @@ TEST_F(ScannerTest, SaysOfWhichDirectoriesTheContentIsOnAnotherFileSystem) {
   EXPECT_EQ(umount(point.c_str()), 0);
 }
 
+TEST_F(ScannerTest, WhatTheKernelMakesUpIsLeftOut) {
+  MakeSmallTree();
+  const std::string point = directory_ / "tree/sub/inner";
+  if (mount("none", point.c_str(), "devpts", 0, nullptr) != 0) {
+    GTEST_SKIP() << "nothing can be mounted here";
+  }
+  std::vector<std::string> left_out;
+  std::vector<std::string> pseudo;
+  ScanOptions options;
+  options.on_left_out = [&](const std::string& path) { left_out.push_back(path); };
+  options.on_pseudo = [&](const std::string& path) { pseudo.push_back(path); };
+  const auto is_there = ::testing::Contains("tree/sub/inner/ptmx");
+  EXPECT_THAT(Scan({"tree/sub"}, options),
+              ElementsAre("tree", "tree/sub", "tree/sub/inner", "tree/sub/x.o"));
+  EXPECT_THAT(left_out, ElementsAre(directory_.NodePath("tree/sub/inner")));
+  EXPECT_THAT(pseudo, ElementsAre(directory_.NodePath("tree/sub/inner")));
+  // A path that is named is backed up, and nothing beside it.
+  EXPECT_THAT(
+      Scan({"tree/sub", "tree/sub/inner/ptmx"}, options),
+      ElementsAre("tree", "tree/sub", "tree/sub/inner", "tree/sub/inner/ptmx", "tree/sub/x.o"));
+  pseudo.clear();
+  EXPECT_THAT(Scan({"tree/sub/inner"}, options), is_there);
+  EXPECT_THAT(pseudo, IsEmpty());
+  options.pseudo_file_systems = true;
+  EXPECT_THAT(Scan({"tree"}, options), is_there);
+  EXPECT_THAT(pseudo, IsEmpty());
+  EXPECT_EQ(umount(point.c_str()), 0);
+}
+
+TEST_F(ScannerTest, FilesInMemoryAreSomebodys) {
+  MakeSmallTree();
+  const std::string point = directory_ / "tree/sub/inner";
+  if (mount("none", point.c_str(), "tmpfs", 0, nullptr) != 0) {
+    GTEST_SKIP() << "nothing can be mounted here";
+  }
+  WriteFile(point + "/mounted");
+  EXPECT_THAT(Scan({"tree"}), ::testing::Contains("tree/sub/inner/mounted"));
+  EXPECT_EQ(umount(point.c_str()), 0);
+}
+
 TEST_F(ScannerTest, AMissingRootIsReportedAndAllMissingIsAnError) {
   MakeSmallTree();
   MemorySnapshot snapshot = TakeSnapshot({directory_ / "none", directory_ / "tree-2"});

@@ -20,6 +20,7 @@
 #include "client/fs/os_error.h"
 #include "client/fs/owner_names.h"
 #include "client/fs/path.h"
+#include "client/fs/pseudo_file_system.h"
 #include "client/fs/stamp_clock.h"
 #include "client/fs/walk_ahead.h"
 #include "client/fs/xattrs.h"
@@ -141,6 +142,11 @@ class PlannedWalk : public TreeWalk {
   bool IsOtherFileSystem(const struct stat& status) const {
     return options_.one_file_system && status.st_dev != frames_.back().inode.device;
   }
+  // Of what is open: that may lie elsewhere than what was seen.
+  bool BeginsPseudoFileSystem(const UniqueFd& fd, const struct stat& status) const {
+    return !options_.pseudo_file_systems && status.st_dev != frames_.back().inode.device &&
+           IsOnPseudoFileSystem(fd.get());
+  }
   absl::Status Describe(const std::string& name, struct stat status, const Frame& below,
                         ScannedNode& scanned);
   absl::StatusOr<UniqueFd> Handle(const std::string& name, const std::string& path,
@@ -223,6 +229,7 @@ absl::StatusOr<bool> PlannedWalk::LookAt(const std::string& name, const std::str
   const Frame& frame = frames_.back();
   below.plan = frame.plan == nullptr ? nullptr : frame.plan->Child(name);
   const bool is_root = below.plan != nullptr && below.plan->is_root;
+  bool is_pseudo = false;
   for (int look = 1;; ++look) {
     if (fstatat(frame.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
       return OsError(errno, "cannot stat", AbsolutePath(path));
@@ -243,12 +250,15 @@ absl::StatusOr<bool> PlannedWalk::LookAt(const std::string& name, const std::str
     if (!is_open) opened = OsError(error, "cannot open the directory", AbsolutePath(path));
     // What was opened may not be what was seen, as where something is mounted on demand.
     if (!is_root && IsOtherFileSystem(status)) below.whole = false;
+    is_pseudo = is_open && !is_root && below.whole && BeginsPseudoFileSystem(below.fd, status);
+    if (is_pseudo) below.whole = false;
     break;
   }
   if (!S_ISDIR(status.st_mode)) return true;
   const bool is_skipped = !skipped_.empty() && IsSkipped(status);
-  const bool is_cut = frame.whole && !below.whole && IsOtherFileSystem(status);
+  const bool is_cut = is_pseudo || (frame.whole && !below.whole && IsOtherFileSystem(status));
   if (is_skipped || is_cut) LeaveOut(path);
+  if (is_pseudo && !is_skipped && options_.on_pseudo) options_.on_pseudo(path);
   return !is_skipped;
 }
 

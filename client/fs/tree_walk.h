@@ -34,6 +34,9 @@ struct ScanOptions {
   // Stays on the file systems of the roots: other mount points are emitted, but not what is in
   // them.
   bool one_file_system = false;
+  // Also goes below a root into file systems whose files the kernel makes up
+  // (pseudo_file_system.h): else their mount points are emitted, but not what is in them.
+  bool pseudo_file_systems = false;
   // Directories that are left out with all that is in them, however they are reached: the store
   // itself. One that does not exist does not count.
   std::vector<std::string> skip_directories;
@@ -48,6 +51,8 @@ struct ScanOptions {
   // Called for every directory that is left out, or emitted without what is in it, for another
   // reason than `excludes`: with its node path, from the thread that walks.
   std::function<void(const std::string& node_path)> on_left_out;
+  // Beside it, for mount points of such file systems.
+  std::function<void(const std::string& node_path)> on_pseudo = {};
   // Called by Next(), in its thread, for every entry that could not be read, with its absolute
   // path: PermissionDenied, NotFound (it vanished), ... The walk goes on. A directory that cannot
   // be listed is emitted and then reported.

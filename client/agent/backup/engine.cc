@@ -170,6 +170,7 @@ class Engine {
   absl::Status failure_;
   // Directories, but those that are excluded.
   std::vector<std::string> left_out_;
+  std::vector<std::string> pseudo_;
   std::uint64_t warning_count_ = 0;
   // The highest that any lane was told.
   std::uint64_t index_epoch_ = 0;
@@ -376,6 +377,7 @@ absl::Status Engine::Prepare() {
   ScanOptions scan;
   scan.excludes = options_.excludes;
   scan.one_file_system = options_.one_file_system;
+  scan.pseudo_file_systems = options_.pseudo_file_systems;
   PlanReadingAhead();
   scan.ahead_thread_count = walker_count_;
   scan.skip_directories = options_.skip_directories;
@@ -384,6 +386,8 @@ absl::Status Engine::Prepare() {
     const std::lock_guard lock(mutex_);
     left_out_.push_back(AbsolutePath(node_path));
   };
+  // Of the thread that walks until the scan has ended.
+  scan.on_pseudo = [this](const std::string& path) { pseudo_.push_back(AbsolutePath(path)); };
   for (const std::string& pattern : options_.excludes.texts()) {
     snapshot_.mutable_left_out()->add_excludes(pattern);
   }
@@ -663,7 +667,8 @@ absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(Finish());
   const absl::Status index_warning = HearLastWords();
   return BackupResult{snapshot_,      keeper_.counts(), known_.is_by_place(),
-                      warning_count_, index_warning,    tally_.counts()};
+                      warning_count_, index_warning,    tally_.counts(),
+                      pseudo_};
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ struct BackupOptions {
   // Left out with all that is in them, as the store itself is.
   std::vector<std::string> skip_directories = {};
   bool one_file_system = false;
+  // As of ScanOptions.
+  bool pseudo_file_systems = false;
   // A file of the snapshot before may have another device number by now.
   bool ignore_device = false;
   // Reads every file, even one that looks unchanged.
@@ -108,6 +110,8 @@ struct BackupResult {
   // does.
   absl::Status index_warning;
   StreamCounts streams;
+  // Whose content the kernel makes up, so that it was left out.
+  std::vector<std::string> pseudo_directories;
 };
 
 // OK means that the snapshot is durable and whole but for the entries that were warned of. On

@@ -66,6 +66,7 @@ struct BackupFlags {
   std::vector<std::string> excludes;
   std::vector<std::string> exclude_files;
   bool one_file_system = false;
+  bool pseudo_file_systems = false;
   bool ignore_device = false;
   std::string stdin_filename;
   bool stdin_from_command = false;
@@ -209,6 +210,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFl
     KERF_RETURN_IF_ERROR(options.excludes.AddFile(file));
   }
   options.one_file_system = flags.one_file_system;
+  options.pseudo_file_systems = flags.pseudo_file_systems;
   options.ignore_device = flags.ignore_device;
   options.force = flags.force;
   options.direct = flags.direct;
@@ -230,6 +232,10 @@ absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFl
 
 nlohmann::json Summary(const BackupResult& result, double seconds) {
   const store::v1::SnapshotStats& stats = result.snapshot.stats();
+  nlohmann::json pseudo_directories = nlohmann::json::array();
+  for (const std::string& path : result.pseudo_directories) {
+    PutBytes(pseudo_directories.emplace_back(nlohmann::json::object()), "path", path);
+  }
   return {{"snapshot", result.snapshot.id()},
           {"parent", result.snapshot.parent()},
           {"files", stats.file_count()},
@@ -255,6 +261,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"local_cut_streams", result.streams.cut_here},
           {"shared_memory_streams", result.streams.shared},
           {"detour", std::string(MessageOf(result.streams.detour))},
+          {"pseudo_directories", std::move(pseudo_directories)},
           {"seconds", seconds}};
 }
 
@@ -290,6 +297,19 @@ void TellOfPlaces(Reporter& reporter, bool is_list_bounded) {
   }
 }
 
+void TellOfPseudo(Reporter& reporter, const std::vector<std::string>& directories) {
+  if (directories.empty()) return;
+  constexpr std::size_t kMaxNamed = 4;
+  std::string names;
+  for (std::size_t index = 0; index < std::min(directories.size(), kMaxNamed); ++index) {
+    names += Cat(index == 0 ? "" : ", ", Printable(directories[index]));
+  }
+  if (directories.size() > kMaxNamed)
+    names += Cat(" and ", directories.size() - kMaxNamed, " more");
+  reporter.Line(Cat("  left out  what the kernel makes up in ", names,
+                    " (--pseudo-file-systems takes it in)"));
+}
+
 void Print(Reporter& reporter, const BackupResult& result, double seconds, bool is_index_behind,
            bool is_list_bounded) {
   const store::v1::SnapshotStats& stats = result.snapshot.stats();
@@ -318,6 +338,7 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds, bool 
                       " that the store has and it did not know"));
   }
   if (result.went_by_place) TellOfPlaces(reporter, is_list_bounded);
+  TellOfPseudo(reporter, result.pseudo_directories);
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
   }
@@ -552,7 +573,7 @@ void AddChunkListOption(const Verb& verb, std::string& memory) {
       .Type("SIZE");
 }
 
-// What is not a path, and what is left out of those that are.
+// What is backed up that is no path, and what is left out of paths.
 void AddSourceOptions(const Verb& verb, BackupFlags& flags) {
   verb.AddOption("--stdin-filename", flags.stdin_filename,
                  "Back up standard input instead, to its end, as a file of this name at the root "
@@ -572,6 +593,11 @@ void AddSourceOptions(const Verb& verb, BackupFlags& flags) {
       .Check(RefuseEmpty)
       .Type("FILE")
       .Repeat();
+  verb.AddFlag("--one-file-system", flags.one_file_system, "Do not go into other file systems");
+  verb.AddFlag("--pseudo-file-systems", flags.pseudo_file_systems,
+               "Go below PATH also into file systems whose files the kernel makes up, as /proc, "
+               "/sys and /dev/pts, of which some are endless. Else their mount points are kept, as "
+               "empty folders. A PATH in one is backed up in any case");
 }
 
 }  // namespace
@@ -585,7 +611,6 @@ void AddBackupVerb(Context& context) {
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
   AddSourceOptions(verb, *flags);
-  verb.AddFlag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
   verb.AddFlag("--ignore-device", flags->ignore_device,
                "Do not read a file again because its file system has another device number, as a "
                "snapshot of a file system has at each mount. Safe where all that is ever mounted "
