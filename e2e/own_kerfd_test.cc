@@ -296,6 +296,30 @@ TEST_P(LostKerfd, ABackupGoesOnWithAnotherOne) {
 // all processes of the service whose kerf has started it, while another one needs it, too.
 INSTANTIATE_TEST_SUITE_P(Signals, LostKerfd, ::testing::Values(SIGKILL, SIGTERM));
 
+// It has served, and is gone before anything is asked of it: that is no server that nobody has met.
+TEST_F(OwnKerfd, OneThatIsLostBeforeTheFirstCallIsStartedAnew) {
+  const std::string once = world_ / "once";
+  const std::string kerfd = std::filesystem::canonical(BuiltProgram("server/kerfd"));
+  std::filesystem::create_directory(world_ / "bin");
+  WriteText(world_ / "bin/kerfd",
+            Cat("#!/usr/bin/python3\nimport os, signal, socket, sys\n", "if not os.path.exists('",
+                once, "'):\n", "    os.execv('", kerfd, "', ['kerfd', *sys.argv[1:]])\n",
+                "os.unlink('", once, "')\n", "listener = socket.socket(socket.AF_UNIX)\n",
+                "path = sys.argv[sys.argv.index('--listen') + 1].removeprefix('unix:')\n",
+                "if os.path.exists(path): os.unlink(path)\n",
+                "listener.bind(path)\nlistener.listen()\nlistener.accept()\n",
+                "os.kill(os.getpid(), signal.SIGKILL)\n"));
+  std::filesystem::permissions(world_ / "bin/kerfd", std::filesystem::perms::owner_all);
+  SetPath(world_ / "bin");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"backup", "tree"}, {"gc"}, {"repo", "list"}}) {
+    WriteText(once, "");
+    const Completed run = world_.Kerf(arguments);
+    EXPECT_EQ(run.exit_code, kOk) << arguments[0] << ": " << run.err;
+    EXPECT_THAT(run.err, HasSubstr("lost (signal 9), and another one is started"));
+  }
+}
+
 TEST_F(OwnKerfd, OneThatIsLostAgainAndAgainIsGivenUp) {
   const auto backup = StartEndlessBackup();
   const auto said = [&] { return ReadText(world_ / "runs/1.err"); };

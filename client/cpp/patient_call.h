@@ -36,6 +36,8 @@ struct CallOptions {
   // next try go to the next of them. Called behind each wait for one that is away or has no index.
   int others_count = 0;
   std::function<void()> go_elsewhere = {};
+  // The caller knows that the server is there, as one that it has started itself.
+  bool is_met = false;
 };
 
 // Calls of one server, or of the fronts and workers behind one address, that may be made twice: all
@@ -69,7 +71,7 @@ class PatientCalls {
 
   const CallOptions options_;
   // Somebody has answered with kerf's own words.
-  bool is_met_ = false;
+  bool is_met_ = options_.is_met;
   bool was_perhaps_done_before_ = false;
 };
 

@@ -56,6 +56,19 @@ TEST(PatientCallsTest, WaitsForItsTurn) {
   EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(60));
 }
 
+// At an address that is mistyped nobody comes by waiting; at that of a server which the caller has
+// started somebody does.
+TEST(PatientCallsTest, WaitsForAServerThatIsKnownToBeThere) {
+  for (const bool is_met : {false, true}) {
+    int count = 0;
+    const CallOptions options{.patience = kPatience, .is_met = is_met};
+    const absl::Status status = PatientCalls(options).Call(
+        [&](grpc::ClientContext&) { return ++count < 2 ? Broken() : grpc::Status(); });
+    EXPECT_EQ(status.ok(), is_met) << status;
+    EXPECT_EQ(count, is_met ? 2 : 1);
+  }
+}
+
 // As a repository does whose calls have all the rooms that it may have.
 TEST(PatientCallsTest, WaitsWhereThereIsNoRoom) {
   for (const char* reason : {"TOO_MANY_CALLS", "MEMORY_EXHAUSTED"}) {

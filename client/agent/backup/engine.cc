@@ -153,7 +153,8 @@ class Engine {
   std::unique_ptr<CacheWarmer> warmer_;
   FileSender sender_{keeper_, window_, progress_, SenderOptions()};
   // Whether any lane has met a server.
-  const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<bool>> reached_ =
+      std::make_shared<std::atomic<bool>>(options_.server_was_met);
   StreamTally tally_;
   // The last one carries the metadata.
   std::vector<std::unique_ptr<Lane>> lanes_;

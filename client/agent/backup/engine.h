@@ -41,6 +41,8 @@ struct BackupOptions {
   std::function<absl::Status(const std::function<absl::Status()>& failure)> stream_end = {};
   // Each "unix:PATH" or "HOST:PORT"; where one is lost the next one is tried. At least one.
   std::vector<std::string> servers;
+  // One of them has answered already: where it is away by now it is waited for from the beginning.
+  bool server_was_met = false;
   client::TlsChoice tls = {};
   // Sends streams past a front, to the workers that it names, where those can be reached.
   bool direct = false;

@@ -202,6 +202,9 @@ absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFl
   if (context.own_kerfd != nullptr) options.skip_directories = {context.own_kerfd->folder()};
   KERF_RETURN_IF_ERROR(AddSources(context, flags, options));
   KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(server));
+  // It has answered before any stream is opened (StartOwnKerfd), and is started anew where it is
+  // lost.
+  options.server_was_met = context.own_kerfd != nullptr;
   KERF_ASSIGN_OR_RETURN(options.retry.time, flags.retry_for.Parse());
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));

@@ -34,14 +34,19 @@ void TellOfRetry(Reporter& reporter, std::string_view what,
 client::CallOptions CallOptionsOf(Context& context, InterruptedCalls& calls,
                                   const client::ServerAddress& server,
                                   std::chrono::milliseconds patience) {
-  return {&calls.cancellation(), patience,
-          [&reporter = context.reporter, address = server.text](const client::CallWait& wait) {
-            const std::string_view what = client::HasNoRoomNow(wait.why)
-                                              ? "the server has no room for a call"
-                                              : "the server is away";
-            TellOfRetry(reporter, what,
-                        {address, client::WorkerOfLoss(wait.why), wait.why, wait.tries, wait.wait});
-          }};
+  client::CallOptions options;
+  options.cancellation = &calls.cancellation();
+  options.patience = patience;
+  options.on_wait = [&reporter = context.reporter,
+                     address = server.text](const client::CallWait& wait) {
+    const std::string_view what =
+        client::HasNoRoomNow(wait.why) ? "the server has no room for a call" : "the server is away";
+    TellOfRetry(reporter, what,
+                {address, client::WorkerOfLoss(wait.why), wait.why, wait.tries, wait.wait});
+  };
+  // It has answered before it is asked anything, and is started anew where it is lost.
+  options.is_met = context.own_kerfd != nullptr;
+  return options;
 }
 
 }  // namespace kerf::agent
