@@ -13,6 +13,7 @@
 #include "base/rpc/refuse_compression.h"
 #include "base/strings.h"
 #include "base/trusted_socket.h"
+#include "client/cpp/failed_call.h"
 #include "client/cpp/token_file.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
@@ -31,6 +32,21 @@ constexpr std::chrono::seconds kConnectPatience{3};
 constexpr char kMessageTypePrefix[] = "type.googleapis.com/";
 // How soon a cancellation is noticed meanwhile.
 constexpr std::chrono::milliseconds kCancellationPoll{100};
+
+// gRPC's own words, with the code of a quota, where a peer sends a larger message, or more metadata
+// with it, than there may be; channel_test.cc hears the first of them from gRPC itself.
+constexpr const char* kTooLargeWords[] = {"eceived message larger than max",
+                                          "metadata size exceeds limit"};
+
+// Whoever is a kerf's server gives a reason, and has limits for what it sends and is sent.
+bool IsPeersFault(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return false;
+  return status.error_details().empty() &&
+         std::any_of(std::begin(kTooLargeWords), std::end(kTooLargeWords),
+                     [&status](const char* words) {
+                       return absl::StrContains(status.error_message(), words);
+                     });
+}
 
 bool IsPort(std::string_view text) {
   unsigned port = 0;
@@ -148,6 +164,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
+  if (IsPeersFault(status)) {
+    return WrongAnswer(
+        Cat("the server, or a proxy before it, does not keep to the sizes of kerf's "
+            "protocol: ",
+            status.error_message()));
+  }
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
                       ToAbsl(status.error_message()));
   google::rpc::Status details;

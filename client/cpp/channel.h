@@ -40,8 +40,9 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> OpenChannels(
 // Whether somebody answers within some seconds; that nobody is at the address is known at once.
 bool Connects(grpc::Channel& channel, const CallCancellation* cancellation);
 
-// The only place where a gRPC status becomes an absl::Status. The code stays the same,
-// and the details that the server sent are its payloads.
+// The only place where a gRPC status becomes an absl::Status. The code stays the same, and the
+// details that the server sent are its payloads; but a message that is larger than gRPC takes, of
+// which it says RESOURCE_EXHAUSTED without details (PRO-63), is a wrong answer (failed_call.h).
 absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace kerf::client
