@@ -49,7 +49,7 @@ kerf_code Return(const absl::Status& status, kerf_error** error) {
   const kerf_code code = CodeOf(status);
   if (status.ok() || error == nullptr) return code;
   *error = std::make_unique<kerf_error>(kerf_error{code, std::string(MessageOf(status)),
-                                                   client::ReasonOfLoss(status),
+                                                   client::ReasonOfCall(status),
                                                    client::RequestIdOf(status)})
                .release();
   return code;

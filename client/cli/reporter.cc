@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
 
 namespace kerf::agent {
 namespace {
@@ -97,6 +98,7 @@ void Reporter::Error(const absl::Status& status) {
   if (options_.json) {
     Json("error", {{"code", StatusCodeName(status.code())},
                    {"message", std::string(MessageOf(status))},
+                   {"reason", client::ReasonOfCall(status)},
                    {"request_id", client::RequestIdOf(status)}});
     return;
   }

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "client/cli/progress_display.h"
+#include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 namespace kerf::agent {
 namespace {
@@ -45,6 +49,32 @@ TEST(Reporter, AFailureOfACallNamesTheCall) {
   EXPECT_EQ(DescribeFailure(call), "gone (request id first)");
   EXPECT_EQ(client::RequestIdOf(client::WithRequestId(call, "second")), "first");
   EXPECT_EQ(client::RequestIdOf(client::WithRequestId(absl::OkStatus(), "first")), "");
+}
+
+// What Reporter::Error says to programs.
+nlohmann::json ErrorOf(const absl::Status& status) {
+  Reporter reporter;
+  reporter.Configure({.json = true});
+  ::testing::internal::CaptureStdout();
+  reporter.Error(status);
+  EXPECT_TRUE(reporter.Flush().ok());
+  return nlohmann::json::parse(::testing::internal::GetCapturedStdout());
+}
+
+TEST(Reporter, AnErrorHasTheReasonOfItsServer) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  info.set_reason("NOT_YOURS");
+  info.set_domain("kerf");
+  details.add_details()->PackFrom(info);
+  const absl::Status refused = client::FromGrpc(
+      {grpc::StatusCode::PERMISSION_DENIED, "not for you", details.SerializeAsString()});
+  const nlohmann::json error = ErrorOf(client::WithRequestId(refused, "first"));
+  EXPECT_EQ(error["message_type"], "error");
+  EXPECT_EQ(error["code"], "PERMISSION_DENIED");
+  EXPECT_EQ(error["reason"], "NOT_YOURS");
+  EXPECT_EQ(error["request_id"], "first");
+  EXPECT_EQ(ErrorOf(absl::NotFoundError("no such store"))["reason"], "");
 }
 
 TEST(ProgressDisplay, FormatsForPeople) {

@@ -26,6 +26,7 @@ constexpr auto kLongestAskedWait =
 // Not as types of messages are named, which servers send (FromGrpc).
 constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
 constexpr char kGivenUpType[] = "kerf/given-up";
+constexpr char kReasonType[] = "kerf/reason";
 
 constexpr std::string_view kQuotaExceeded = "QUOTA_EXCEEDED";
 constexpr std::string_view kIndexUnavailable = "INDEX_UNAVAILABLE";
@@ -76,6 +77,20 @@ std::string ReasonOfLoss(const absl::Status& status) {
   const auto info = DetailOf<google::rpc::ErrorInfo>(status, kErrorInfoType);
   if (!info.has_value() || info->domain() != kDomain) return "";
   return info->reason();
+}
+
+absl::Status OfCall(const absl::Status& status, const absl::Status& call) {
+  absl::Status result = WithRequestId(status, RequestIdOf(call));
+  const std::string reason = ReasonOfCall(call);
+  if (!reason.empty() && ReasonOfCall(result).empty()) {
+    result.SetPayload(kReasonType, absl::Cord(reason));
+  }
+  return result;
+}
+
+std::string ReasonOfCall(const absl::Status& status) {
+  const auto told_on = status.GetPayload(kReasonType);
+  return told_on.has_value() ? std::string(*told_on) : ReasonOfLoss(status);
 }
 
 bool IsQuotaExceeded(const absl::Status& status) { return ReasonOfLoss(status) == kQuotaExceeded; }
@@ -182,10 +197,7 @@ absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
   const absl::StatusCode code = is_kept ? loss.code() : absl::StatusCode::kUnavailable;
   absl::Status status(code, ToAbsl(text));
   status.SetPayload(kGivenUpType, absl::Cord());
-  for (const std::string_view type : {kErrorInfoType, kRetryInfoType}) {
-    if (const auto detail = loss.GetPayload(ToAbsl(type))) status.SetPayload(ToAbsl(type), *detail);
-  }
-  return WithRequestId(status, RequestIdOf(loss));
+  return OfCall(status, loss);
 }
 
 bool HasGivenUp(const absl::Status& status) { return status.GetPayload(kGivenUpType).has_value(); }

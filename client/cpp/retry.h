@@ -41,6 +41,12 @@ Loss LossOfRepeatable(const absl::Status& status);
 // there.
 std::string ReasonOfLoss(const absl::Status& status);
 
+// `status`, which says in other words how the call ended that ended with `call`: it knows that
+// one's request id (failed_call.h), and to ReasonOfCall its reason. To LossOf it is what it was.
+absl::Status OfCall(const absl::Status& status, const absl::Status& call);
+// ReasonOfLoss, also of what OfCall has given.
+std::string ReasonOfCall(const absl::Status& status);
+
 // Whether the caller, or the repository, has had as much as it may have (QUOTA_EXCEEDED).
 bool IsQuotaExceeded(const absl::Status& status);
 

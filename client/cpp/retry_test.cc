@@ -267,11 +267,27 @@ TEST_F(RetryPlanTest, WhoGaveUpSaysWhatTheLastServerSaid) {
       Received(grpc::StatusCode::RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED", seconds(7)), "one call");
   const absl::Status end = GaveUp(plan, {}, loss, now_);
   EXPECT_TRUE(HasGivenUp(end));
-  EXPECT_EQ(ReasonOfLoss(end), "QUOTA_EXCEEDED");
-  EXPECT_EQ(AskedWaitOf(end), seconds(7));
+  EXPECT_EQ(ReasonOfCall(end), "QUOTA_EXCEEDED");
   EXPECT_EQ(RequestIdOf(end), "one call");
   // Of a connection that broke nobody has said anything.
-  EXPECT_EQ(ReasonOfLoss(GaveUp(plan, {}, absl::UnavailableError("gone"), now_)), "");
+  EXPECT_EQ(ReasonOfCall(GaveUp(plan, {}, absl::UnavailableError("gone"), now_)), "");
+}
+
+TEST_F(RetryPlanTest, WhatIsSaidInOtherWordsHasTheReasonStill) {
+  const absl::Status loss =
+      WithRequestId(Received(grpc::StatusCode::UNAVAILABLE, "DRAINING"), "its id");
+  EXPECT_EQ(ReasonOfCall(loss), "DRAINING");
+  const absl::Status other = OfCall(absl::UnavailableError("in other words"), loss);
+  EXPECT_EQ(ReasonOfCall(other), "DRAINING");
+  EXPECT_EQ(RequestIdOf(other), "its id");
+  EXPECT_EQ(ReasonOfLoss(other), "") << "no server has said it";
+  EXPECT_EQ(ReasonOfCall(OfCall(absl::UnavailableError("again"), other)), "DRAINING");
+  EXPECT_EQ(ReasonOfCall(OfCall(Received(grpc::StatusCode::UNAVAILABLE, "NO_WORKER"), loss)),
+            "NO_WORKER");
+  EXPECT_TRUE(OfCall(absl::OkStatus(), loss).ok());
+  EXPECT_EQ(ReasonOfCall(absl::UnavailableError("no call")), "");
+  const RetryPlan plan(limits_, seed_);
+  EXPECT_EQ(ReasonOfCall(GaveUp(plan, {}, loss, now_)), "DRAINING");
 }
 
 TEST_F(RetryPlanTest, TheServersWordComesFirst) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 
@@ -63,11 +62,10 @@ absl::Status LateCommits::Finish() {
     const double seconds = std::chrono::duration<double>(finish_limit_).count();
     const std::string_view why =
         last_error_.ok() ? "the server does not answer" : MessageOf(last_error_);
-    return client::WithRequestId(
-        absl::UnavailableError(
-            ToAbsl(Cat("commits whose stream was lost could not be sent again within ", seconds,
-                       " s: ", why))),
-        client::RequestIdOf(last_error_));
+    return client::OfCall(absl::UnavailableError(ToAbsl(
+                              Cat("commits whose stream was lost could not be sent again within ",
+                                  seconds, " s: ", why))),
+                          last_error_);
   }
   if (failure_.ok() && (sending_ || !waiting_.empty())) {
     return absl::CancelledError("the backup was interrupted");

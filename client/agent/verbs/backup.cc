@@ -257,6 +257,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"by_place", result.went_by_place},
           {"warnings", result.warning_count},
           {"index_warning", std::string(MessageOf(result.index_warning))},
+          {"index_warning_reason", client::ReasonOfCall(result.index_warning)},
           {"index_warning_request_id", client::RequestIdOf(result.index_warning)},
           {"resumes", result.streams.resumed},
           {"streams", result.streams.opened},
@@ -286,7 +287,7 @@ absl::Status AdviseAfterRetries(const absl::Status& status) {
   const std::string text =
       Cat(MessageOf(status), "; what is stored is kept: run the backup again when a server ",
           "can be reached, or give it longer with --retry-for");
-  return client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status));
+  return client::OfCall({status.code(), ToAbsl(text)}, status);
 }
 
 // Of a store of which no list was made, though nobody had bounded it or because somebody had.

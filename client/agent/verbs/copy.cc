@@ -19,6 +19,7 @@
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
 #include "client/cpp/server_index.h"
 #include "client/store/copy/copy_run.h"
 #include "client/store/snapshots/store.h"
@@ -147,6 +148,7 @@ void PrintSummary(Reporter& reporter, const CopyReport& report, double seconds,
                             {"new_bytes", report.new_bytes},
                             {"stored_bytes", report.stored_bytes},
                             {"index_warning", std::string(MessageOf(report.index_warning))},
+                            {"index_warning_reason", client::ReasonOfCall(report.index_warning)},
                             {"index_warning_request_id", client::RequestIdOf(report.index_warning)},
                             {"seconds", seconds}});
   reporter.Line(Cat(FormatCounted(report.copied_count, "snapshot"), " copied, ",

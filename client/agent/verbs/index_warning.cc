@@ -2,7 +2,6 @@
 
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/cpp/failed_call.h"
 #include "client/cpp/retry.h"
 
 namespace kerf::agent {
@@ -27,8 +26,7 @@ void WarnOfFullIndex(Reporter& reporter, const std::string& path, const absl::St
       Cat("the server's index has no room for all that the store holds, and backups send what it "
           "does not know again (",
           MessageOf(status), ")");
-  reporter.Warning(
-      path, client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status)));
+  reporter.Warning(path, client::OfCall({status.code(), ToAbsl(text)}, status));
 }
 
 void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Status& index_warning) {
@@ -41,8 +39,7 @@ void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Stat
             "newer one back, or accept this one with kerf repair --accept-set-back --apply; then "
             "run kerf gc, which sets the epochs right or says who can"
           : "");
-  reporter.Warning(server, client::WithRequestId({index_warning.code(), ToAbsl(text)},
-                                                 client::RequestIdOf(index_warning)));
+  reporter.Warning(server, client::OfCall({index_warning.code(), ToAbsl(text)}, index_warning));
 }
 
 }  // namespace kerf::agent

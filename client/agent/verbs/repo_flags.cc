@@ -10,6 +10,7 @@
 #include "client/agent/verbs/retry_notice.h"
 #include "client/cli/cut_flags.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/retry.h"
 
 namespace kerf::agent {
 
@@ -58,9 +59,9 @@ ExitCode WithRepository(Context& context, const RepoFlags& flags, const RepoRun&
 ExitCode FailWithRepositories(Context& context, const absl::Status& status,
                               const client::ServerAddress& server) {
   if (!absl::IsUnimplemented(status)) return FailWithServer(context, status, server);
-  return FailWith(context, Annotate(status,
-                                    "this server has no calls about repositories; a kerfd "
-                                    "of a later version has"));
+  const absl::Status annotated = Annotate(
+      status, "this server has no calls about repositories; a kerfd of a later version has");
+  return FailWith(context, client::OfCall(annotated, status));
 }
 
 }  // namespace kerf::agent

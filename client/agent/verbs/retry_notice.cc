@@ -18,6 +18,7 @@ void TellOfRetry(Reporter& reporter, std::string_view what,
                             {"worker", lost.worker},
                             {"code", StatusCodeName(lost.status.code())},
                             {"message", std::string(MessageOf(lost.status))},
+                            {"reason", client::ReasonOfCall(lost.status)},
                             {"request_id", client::RequestIdOf(lost.status)},
                             {"tries", lost.tries},
                             {"wait_seconds", wait_seconds}});
@@ -28,7 +29,7 @@ void TellOfRetry(Reporter& reporter, std::string_view what,
   const absl::Status annotated = Annotate(
       lost.status,
       Cat(what, ", trying again in ", absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")"));
-  reporter.Error(client::WithRequestId(annotated, client::RequestIdOf(lost.status)));
+  reporter.Error(client::OfCall(annotated, lost.status));
 }
 
 client::CallOptions CallOptionsOf(Context& context, InterruptedCalls& calls,
