@@ -1,8 +1,10 @@
 #include "base/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <iostream>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -96,6 +98,16 @@ Flag Flag::Check(std::string (*check)(const std::string& value)) const {
 template <FlagNumber T>
 Flag Flag::Range(T min, T max) const {
   option_.check(CLI::Range(min, max));
+  if constexpr (std::is_floating_point_v<T>) {
+    // Neither below nor above: that check lets it pass.
+    option_.check(
+        [](const std::string& text) -> std::string {
+          T value{};
+          const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
+          return is_nan ? Cat("Value ", text, " is no number") : "";
+        },
+        "");
+  }
   return *this;
 }
 template Flag Flag::Range(int, int) const;

@@ -84,6 +84,23 @@ TEST_F(CommandLineTest, SaysWhatIsWrong) {
   EXPECT_EQ(line_.error().verb, "tool more");
 }
 
+TEST(FlagTest, WhatIsNoNumberIsOutOfEveryRange) {
+  double share = 0.5;
+  CommandLine line("tool", "A tool", "The end", "tool 1.0");
+  const Verb cut = line.program().AddVerb("cut", "Cuts", "  tool cut");
+  cut.AddOption("--share", share, "Of it").Range(0.0, 1.0);
+  cut.OnRun([] { return 0; });
+  const auto parse = [&line](const char* text) {
+    const char* const arguments[] = {"tool", "cut", "--share", text};
+    return line.Parse(4, arguments);
+  };
+  EXPECT_EQ(parse("0.25"), CommandLine::Outcome::kRun);
+  EXPECT_EQ(share, 0.25);
+  for (const char* text : {"nan", "NaN", "1.01", "inf", "half"}) {
+    EXPECT_EQ(parse(text), CommandLine::Outcome::kWrong) << text;
+  }
+}
+
 TEST_F(CommandLineTest, DescribesItselfWithoutWhatIsHidden) {
   const VerbDescription tool = line_.Describe();
   EXPECT_EQ(tool.name, "tool");

@@ -35,7 +35,7 @@ class Flag {
   Flag Required() const;
   // A value is wrong if `check` says something.
   Flag Check(std::string (*check)(const std::string& value)) const;
-  // Both are allowed; --help shows them.
+  // Both are allowed; --help shows them. What is no number (nan) is not.
   template <FlagNumber T>
   Flag Range(T min, T max) const;
   Flag Choices(const std::vector<std::string>& values) const;

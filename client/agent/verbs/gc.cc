@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -133,13 +132,6 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
-// Flag::Range lets what is no number pass.
-std::string RefuseNoShare(const std::string& text) {
-  double share = 0;
-  const bool is_share = absl::SimpleAtod(text, &share) && share >= 0 && share <= 1;
-  return is_share ? "" : Cat("'", text, "' is no share: write a number from 0 to 1");
-}
-
 }  // namespace
 
 void AddGcVerb(Context& context) {
@@ -149,7 +141,7 @@ void AddGcVerb(Context& context) {
   AddServerOption(verb, flags->server);
   verb.AddOption("--max-waste", flags->max_waste,
                  "Rewrite packs of which more than this share is not needed")
-      .Check(RefuseNoShare)
+      .Range(0.0, 1.0)
       .ShowDefault();
   verb.AddOption("--keep-forgotten", flags->keep_forgotten,
                  "Keep what snapshots need that were forgotten less than this ago, as 12h or 7d: "

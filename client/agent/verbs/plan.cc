@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -64,19 +63,8 @@ absl::StatusOr<double> SizeOf(std::string_view flag, const std::string& text) {
   return static_cast<double>(bytes);
 }
 
-// CLI11's ranges let through what is no number at all.
-absl::Status CheckNumbers(const PlanFlags& flags) {
-  for (const auto& [flag, value] :
-       {std::pair("--dedup", flags.dedup), std::pair("--compression", flags.compression),
-        std::pair("--daily", flags.daily)}) {
-    if (std::isnan(value)) return absl::InvalidArgumentError(ToAbsl(Cat(flag, ": no number")));
-  }
-  return absl::OkStatus();
-}
-
 // All but the bytes of files.
 absl::StatusOr<plan::Input> ParseFlags(const PlanFlags& flags) {
-  KERF_RETURN_IF_ERROR(CheckNumbers(flags));
   plan::Input input;
   KERF_ASSIGN_OR_RETURN(input.profile, ParseProfile(flags.profile));
   if (flags.average.empty()) {
