@@ -22,6 +22,8 @@ void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer, LaneContent conte
 
 absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
                                std::span<const std::uint8_t> bytes) noexcept {
+  // Of one answer there may be thousands, and a footer to be read for each.
+  if (known_.is_stopped()) return absl::CancelledError("the backup has ended");
   // The writer holds what it stores against its fingerprint. Of a chunk that is stored already
   // nobody else would ever see that it was named wrongly: the snapshot would hold another chunk's
   // bytes in its place.

@@ -118,6 +118,14 @@ class ChunkKeeperTest : public testing::Test {
   std::unique_ptr<PackWriter> writer_;
 };
 
+TEST_F(ChunkKeeperTest, NothingIsTakenForARunThatHasEnded) {
+  ASSERT_TRUE(Open().ok());
+  known_.Stop();
+  EXPECT_TRUE(absl::IsCancelled(Take(lane_, "chunk", v1::VERDICT_NEW)));
+  EXPECT_EQ(keeper_.counts().chunks, 0u);
+  EXPECT_EQ(keeper_.unsealed_count(), 0u);
+}
+
 TEST_F(ChunkKeeperTest, NothingIsCommittedBeforeItIsDurable) {
   Random random(TestSeed());
   std::vector<std::string> contents;

@@ -23,7 +23,7 @@ KnownChunks::KnownChunks(std::string packs_directory, Options options)
       memory_bytes_(options_.memory_bytes.value_or(DefaultMemoryBytes())),
       placed_(std::move(packs_directory), {std::max(memory_bytes_ / 4, kMinFooterBytes),
                                            std::max(memory_bytes_ / 4, kMinOwnBytes)}),
-      metadata_(placed_, NamedPlaces::Moved::kIsLookedFor) {}
+      metadata_(placed_, NamedPlaces::Moved::kIsLookedFor, [this] { return is_stopped(); }) {}
 
 absl::Status KnownChunks::Open(const CollectionGuard& guard) {
   guard_ = &guard;
@@ -35,6 +35,7 @@ absl::Status KnownChunks::Open(const CollectionGuard& guard) {
   }
   auto list = std::make_unique<ChunkIndex>(placed_.packs_directory(), SeenPacks::kAreDurable,
                                            max_chunk_count);
+  list->EndWhen([this] { return is_stopped(); });
   KERF_ASSIGN_OR_RETURN(const bool fits, list->RefreshIfItFits());
   if (!fits) return absl::OkStatus();
   distrusted_ = guard.Distrusted(*list);
@@ -148,7 +149,8 @@ absl::StatusOr<FinishCheck> KnownChunks::Check(const Store& store, const Visit& 
   const CollectionGuard::Limits limits{
       std::max<std::size_t>(memory_bytes_ / 4 / kSoughtChunkBytes, kMinSoughtChunks),
       kMaxLostChunks};
-  return guard_->CheckByFooters(store, limits, visit_with(metadata_));
+  return guard_->CheckByFooters(store, limits, visit_with(metadata_),
+                                [this] { return is_stopped(); });
 }
 
 }  // namespace kerf::agent

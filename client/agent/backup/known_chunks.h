@@ -1,6 +1,7 @@
 // Which chunks a backup need not store: what it knows of its store, in bounded memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -49,6 +50,8 @@ class KnownChunks {
     LookUp look_up = {};
     // It has failed and is not called again: files that have not changed are read. Once.
     std::function<void(const absl::Status&)> on_look_up_failed = {};
+    // Reading of footers ends, with Cancelled, once it is true. Outlives this.
+    const std::atomic<bool>* cancelled = nullptr;
   };
   KnownChunks(std::string packs_directory, Options options);
   KnownChunks(const KnownChunks&) = delete;
@@ -67,8 +70,11 @@ class KnownChunks {
   // A pack that this run has sealed.
   void AddPack(SealedPack sealed) { placed_.AddPack(std::move(sealed)); }
 
-  // Nobody is asked any more.
+  // Nobody is asked any more, and what reads many footers ends with Cancelled.
   void Stop() { cancellation_.Cancel(); }
+  bool is_stopped() const {
+    return cancellation_.cancelled() || (options_.cancelled != nullptr && *options_.cancelled);
+  }
 
   // One thread calls what follows.
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -174,6 +175,30 @@ TEST_F(KnownChunksTest, WithoutABoundAStoreIsListed) {
   KnownChunks bounded(packs(), {.memory_bytes = kChunkCount * 2 * kIndexBytesPerChunk - 1});
   ASSERT_TRUE(bounded.Open(guard).ok());
   EXPECT_TRUE(bounded.is_by_place());
+}
+
+TEST_F(KnownChunksTest, NoFootersAreReadForARunThatHasEnded) {
+  const CollectionGuard guard = *CollectionGuard::Begin(store_.store());
+  const std::atomic<bool> cancelled = true;
+  KnownChunks listed(packs(), {.cancelled = &cancelled});
+  EXPECT_TRUE(absl::IsCancelled(listed.Open(guard)));
+  // Nor at the end, when a collection has come near.
+  KnownChunks& known = Open();
+  ASSERT_TRUE(store_.store().WriteEpoch(3).ok());
+  const auto check = [&] {
+    return known
+        .Check(store_.store(),
+               [this](ChunkReader&, const ChunkVisitor& visit) {
+                 visit(chunks_[0]);
+                 return absl::OkStatus();
+               })
+        .status();
+  };
+  EXPECT_TRUE(check().ok());
+  EXPECT_FALSE(known.is_stopped());
+  known.Stop();
+  EXPECT_TRUE(known.is_stopped());
+  EXPECT_TRUE(absl::IsCancelled(check()));
 }
 
 TEST_F(KnownChunksTest, NobodyIsToldOfAFailureThatHeWanted) {

@@ -505,7 +505,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (is_new) SayStoreWasMade(context, **store);
   WarnOfFlaws(context, **store);
   WarnOfSetBack(context, **store);
-  options->cancelled = &context.cancelled;
+  options->cancelled = options->known.cancelled = &context.cancelled;
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
     reporter.Warning(path, status);
   };

@@ -97,7 +97,8 @@ absl::StatusOr<FinishCheck> CollectionGuard::Check(
 
 absl::StatusOr<FinishCheck> CollectionGuard::CheckByFooters(
     const Store& store, const Limits& limits,
-    const std::function<absl::Status(const ChunkVisitor&)>& visit) const {
+    const std::function<absl::Status(const ChunkVisitor&)>& visit,
+    const std::function<bool()>& is_ended) const {
   FinishCheck check;
   KERF_ASSIGN_OR_RETURN(check.next, Begin(store));
   const CollectionGuard& now = check.next;
@@ -108,14 +109,15 @@ absl::StatusOr<FinishCheck> CollectionGuard::CheckByFooters(
   // Only what is there after the plan was read counts: each look lists the packs again.
   const auto look = [&] {
     if (!status.ok() || sought.empty()) return;
-    status = VisitDurablePacks(store.packs_directory(), [&](const KnownPack& pack) {
+    const auto look_into = [&](const KnownPack& pack) {
       const std::vector<PackChunk>& chunks = pack.footer.chunks;
       const bool is_planned = now.plan_present() && now.plan_->Find(pack.id) != nullptr;
       for (std::uint32_t index = 0; index < chunks.size() && !sought.empty(); ++index) {
         if (is_planned && now.plan_->Condemns(pack.id, index)) continue;
         sought.erase(chunks[index].digest);
       }
-    });
+    };
+    status = VisitDurablePacks(store.packs_directory(), look_into, is_ended);
     if (!status.ok()) return;
     check.lost_count += sought.size();
     // One at least: whoever finds none confirms.

@@ -72,7 +72,8 @@ class CollectionGuard {
       const std::function<absl::Status(const ChunkVisitor&)>& visit) const;
 
   // The same, in memory that depends on neither the store nor the snapshot: reads the footers of
-  // all packs, once for each `limits.max_chunk_count` chunks that are visited.
+  // all packs, once for each `limits.max_chunk_count` chunks that are visited; `is_ended` as of
+  // VisitDurablePacks.
   struct Limits {
     std::size_t max_chunk_count = 0;
     // More are counted only.
@@ -80,7 +81,8 @@ class CollectionGuard {
   };
   absl::StatusOr<FinishCheck> CheckByFooters(
       const Store& store, const Limits& limits,
-      const std::function<absl::Status(const ChunkVisitor&)>& visit) const;
+      const std::function<absl::Status(const ChunkVisitor&)>& visit,
+      const std::function<bool()>& is_ended = {}) const;
 
  private:
   // Whether a collection has come near between this and `now`.

@@ -79,8 +79,10 @@ absl::StatusOr<bool> ChunkIndex::Learn(Sampling sampling) {
   const bool may_guess = sampling == Sampling::kMayGuess && chunk_count == 0;
   std::atomic<std::size_t> read_count = 0;
   std::atomic<bool> fits = chunk_count <= max_chunk_count_;
+  std::atomic<bool> is_ended = is_ended_ && is_ended_();
   ForEachInParallel(unknown.size(), thread_count, [&](std::size_t index) {
-    if (!fits) return;
+    if (is_ended_ && is_ended_()) is_ended = true;
+    if (!fits || is_ended) return;
     read[index] = ReadPackFooterAnyhow(PackPath(unknown[index]), unknown[index]);
     if (!read[index].ok()) return;
     const std::uint64_t count = chunk_count += read[index]->footer.chunks.size();
@@ -88,6 +90,7 @@ absl::StatusOr<bool> ChunkIndex::Learn(Sampling sampling) {
     const std::uint64_t guess = is_sample ? count / kSamplePacks * unknown.size() / 2 : 0;
     if (count > max_chunk_count_ || guess > max_chunk_count_) fits = false;
   });
+  if (is_ended) return absl::CancelledError("nobody wants to know it any more");
   if (!fits) return false;
   std::vector<std::shared_ptr<const KnownPack>> added;
   std::vector<DamagedPack> damaged;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,6 +52,10 @@ class ChunkIndex final : public ChunkPlaces {
  public:
   explicit ChunkIndex(std::string packs_directory, SeenPacks seen = SeenPacks::kAreThere,
                       std::uint64_t max_chunk_count = MaxIndexedChunks());
+
+  // Refresh and its like end soon, with Cancelled and without having learnt anything, once
+  // `is_ended`, which any thread may ask. Before all else.
+  void EndWhen(std::function<bool()> is_ended) { is_ended_ = std::move(is_ended); }
 
   // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
   // pack whose footer not even its parity gives back is left out and listed in damaged(). An error
@@ -120,6 +126,8 @@ class ChunkIndex final : public ChunkPlaces {
   const std::string packs_directory_;
   const SeenPacks seen_;
   const std::uint64_t max_chunk_count_;
+  // Empty: nobody ends it.
+  std::function<bool()> is_ended_;
   mutable std::shared_mutex mutex_;
   std::vector<std::shared_ptr<const KnownPack>> slots_;
   absl::flat_hash_map<std::string, std::uint32_t> slot_of_;

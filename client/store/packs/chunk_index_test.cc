@@ -43,6 +43,17 @@ TEST_F(ChunkIndexTest, LearnsPacksThatComeAndForgetsThoseThatGo) {
   EXPECT_EQ(index_.packs().size(), 1u);
 }
 
+TEST_F(ChunkIndexTest, ReadingEndsOnceNobodyWantsIt) {
+  store_.WritePack({"one"});
+  std::atomic<bool> is_ended = true;
+  index_.EndWhen([&is_ended] { return is_ended.load(); });
+  EXPECT_TRUE(absl::IsCancelled(index_.Refresh()));
+  EXPECT_FALSE(Contains("one"));
+  is_ended = false;
+  EXPECT_TRUE(index_.Refresh().ok());
+  EXPECT_TRUE(Contains("one"));
+}
+
 TEST_F(ChunkIndexTest, OfTwoCopiesTheOneThatCameLastIsGiven) {
   const SealedPack first = store_.WritePack({"chunk"});
   ASSERT_TRUE(index_.Refresh().ok());

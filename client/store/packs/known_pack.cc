@@ -126,7 +126,8 @@ absl::StatusOr<KnownPack> ReadPackFooterAnyhow(const std::string& path, const Pa
 }
 
 absl::Status VisitDurablePacks(const std::string& packs_directory,
-                               const std::function<void(const KnownPack&)>& visit) {
+                               const std::function<void(const KnownPack&)>& visit,
+                               const std::function<bool()>& is_ended) {
   absl::flat_hash_set<PackId> listed;
   // What was moved out of a pack that has gone was in another before. And a list takes its time: a
   // pack that came into a folder that it had passed is not in it, nor the one that went for it.
@@ -137,6 +138,7 @@ absl::Status VisitDurablePacks(const std::string& packs_directory,
     std::erase_if(ids, [&](const PackId& id) { return !listed.insert(id).second; });
     KERF_RETURN_IF_ERROR(MakePackNamesDurable(packs_directory, ids));
     for (const PackId& id : ids) {
+      if (is_ended && is_ended()) return absl::CancelledError("nobody wants to know it any more");
       const absl::StatusOr<KnownPack> pack =
           ReadPackFooterAnyhow(PackPathIn(packs_directory, id), id);
       if (pack.ok()) visit(*pack);

@@ -61,8 +61,10 @@ absl::StatusOr<KnownPack> ReadPackFooterAnyhow(const std::string& path, const Pa
 // one in memory, and all names. Passes over those whose footers cannot be read, and those that go
 // meanwhile: packs that have come meanwhile are visited, too, so that no chunk is missed that a
 // collection has moved. So it lists all of them twice, and twice again behind one that has gone. An
-// error for a folder that cannot be listed.
+// error for a folder that cannot be listed; Cancelled once `is_ended`, which is asked before each
+// footer is read, unless it is empty.
 absl::Status VisitDurablePacks(const std::string& packs_directory,
-                               const std::function<void(const KnownPack&)>& visit);
+                               const std::function<void(const KnownPack&)>& visit,
+                               const std::function<bool()>& is_ended = {});
 
 }  // namespace kerf::agent

@@ -117,20 +117,19 @@ std::vector<ChunkPlace> NamedPlaces::LocateAll(const Digest& digest) const {
 absl::StatusOr<bool> NamedPlaces::LookAgain() {
   if (moved_ == Moved::kStaysAway) return false;
   bool has_changed = false;
-  const absl::Status status =
-      VisitDurablePacks(chunks_.packs_directory(), [&](const KnownPack& pack) {
-        const std::lock_guard lock(mutex_);
-        const std::vector<PackChunk>& chunks = pack.footer.chunks;
-        for (std::uint32_t index = 0; index < chunks.size(); ++index) {
-          const auto found = named_.find(chunks[index].digest);
-          if (found == named_.end() || found->second.length_bytes != chunks[index].length_bytes) {
-            continue;
-          }
-          found->second.locator = {pack.id, index};
-          has_changed = true;
-        }
-      });
-  if (!status.ok()) return status;
+  const auto look_into = [&](const KnownPack& pack) {
+    const std::lock_guard lock(mutex_);
+    const std::vector<PackChunk>& chunks = pack.footer.chunks;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      const auto found = named_.find(chunks[index].digest);
+      if (found == named_.end() || found->second.length_bytes != chunks[index].length_bytes) {
+        continue;
+      }
+      found->second.locator = {pack.id, index};
+      has_changed = true;
+    }
+  };
+  KERF_RETURN_IF_ERROR(VisitDurablePacks(chunks_.packs_directory(), look_into, is_ended_));
   return has_changed;
 }
 

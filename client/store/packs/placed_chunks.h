@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -128,8 +130,9 @@ class NamedPlaces final : public ChunkPlaces {
     // All footers of the store are read for it.
     kIsLookedFor,
   };
-  // `chunks` outlive it.
-  NamedPlaces(PlacedChunks& chunks, Moved moved) : chunks_(chunks), moved_(moved) {}
+  // `chunks` outlive it. Reading all footers ends once `is_ended`, which any thread may ask.
+  NamedPlaces(PlacedChunks& chunks, Moved moved, std::function<bool()> is_ended = {})
+      : chunks_(chunks), moved_(moved), is_ended_(std::move(is_ended)) {}
 
   // The chunk is looked for there from now on.
   void Name(const ChunkRef& chunk, std::string_view locator);
@@ -142,6 +145,7 @@ class NamedPlaces final : public ChunkPlaces {
  private:
   PlacedChunks& chunks_;
   const Moved moved_;
+  const std::function<bool()> is_ended_;
   mutable std::mutex mutex_;
   struct Named {
     std::uint32_t length_bytes = 0;

@@ -305,6 +305,16 @@ TEST_F(PlacedChunksTest, AChunkThatIsMovedWhileAllPacksAreVisitedIsNotMissed) {
   EXPECT_EQ(moved_count, 14);
 }
 
+TEST_F(PlacedChunksTest, TheVisitOfAllPacksEndsOnceNobodyWantsIt) {
+  for (int number = 0; number < 8; ++number) store_.WritePack({Cat("chunk ", number)});
+  int visit_count = 0;
+  const absl::Status status = VisitDurablePacks(
+      chunks_.packs_directory(), [&](const KnownPack&) { ++visit_count; },
+      [&] { return visit_count == 3; });
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(visit_count, 3);
+}
+
 // Does something before a folder is listed, the first time.
 class BeforeList final : public FileHook {
  public:
