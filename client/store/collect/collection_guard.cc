@@ -87,6 +87,19 @@ absl::StatusOr<FinishCheck> CollectionGuard::Check(
       suspects.push_back(chunk);
     }
   }));
+  // A list takes its time: a pack that came into a folder which it had passed is not in it, nor the
+  // one that went for it.
+  if (!check.lost.empty()) {
+    KERF_RETURN_IF_ERROR(index.Refresh());
+    std::erase_if(check.lost, [&](const ChunkRef& chunk) {
+      const std::optional<ChunkPlace> place = index.Locate(chunk.digest);
+      if (place.has_value() && now.plan_present() && now.plan_->Condemns(*place)) {
+        condemned.insert(chunk.digest);
+        suspects.push_back(chunk);
+      }
+      return place.has_value();
+    });
+  }
   if (now.plan_present()) RemoveSafe(index, *now.plan_, condemned);
   for (const ChunkRef& chunk : suspects) {
     if (condemned.contains(chunk.digest)) check.lost.push_back(chunk);

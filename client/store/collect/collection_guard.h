@@ -66,7 +66,8 @@ class CollectionGuard {
   }
 
   // After the snapshot is pending. `visit` calls its argument with every chunk that the snapshot
-  // references; it is not called if no collection has come near. Refreshes the index.
+  // references; it is not called if no collection has come near. Refreshes the index, and once more
+  // for what it misses then.
   absl::StatusOr<FinishCheck> Check(
       const Store& store, ChunkIndex& index,
       const std::function<absl::Status(const ChunkVisitor&)>& visit) const;

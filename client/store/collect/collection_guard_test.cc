@@ -161,6 +161,39 @@ TEST_F(CollectionGuardTest, AnEpochThatRoseMeansThatPacksMayBeGone) {
   EXPECT_EQ(check.next.epoch(), 3u);
 }
 
+// In the first list neither of the two packs is.
+TEST_F(CollectionGuardTest, AChunkThatIsMovedWhileThePacksAreListedIsNotLost) {
+  const SealedPack goes = test_.WritePack({"moved", "gone"});
+  const CollectionGuard guard = Begin();
+  ASSERT_TRUE(test_.store().WriteEpoch(3).ok());
+  std::filesystem::remove(index_.PackPath(goes.id));
+  const auto check = guard.Check(test_.store(), index_, [this](const ChunkVisitor& visit_chunk) {
+    test_.WritePack({"moved"});
+    visit_chunk(RefOf("moved"));
+    visit_chunk(RefOf("gone"));
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(check.ok()) << check.status();
+  EXPECT_EQ(check->lost, Refs({"gone"}));
+  EXPECT_EQ(check->lost_count, 1u);
+}
+
+// And if it has come to a place that goes, too, it is lost all the same.
+TEST_F(CollectionGuardTest, AChunkThatIsMovedToAPlaceThatGoesIsLost) {
+  const CollectionGuard guard = Begin();
+  const SealedPack goes = test_.WritePack({"other"});
+  Plan({{goes.id, {true}}});
+  const std::string away = index_.PackPath(goes.id) + ".away";
+  std::filesystem::rename(index_.PackPath(goes.id), away);
+  const auto check = guard.Check(test_.store(), index_, [&](const ChunkVisitor& visit_chunk) {
+    std::filesystem::rename(away, index_.PackPath(goes.id));
+    visit_chunk(RefOf("other"));
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(check.ok()) << check.status();
+  EXPECT_EQ(check->lost, Refs({"other"}));
+}
+
 // Of a collection that took nearly all that a long backup has stored.
 TEST_F(CollectionGuardTest, WhatIsNotListedOfTheLostIsCounted) {
   const CollectionGuard guard = Begin();
