@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <map>
@@ -317,11 +318,11 @@ absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, 
   // Also where an earlier kerf has believed it, and the snapshot before names it.
   if (!frames_.back().has_own_ctimes) scanned.identity.changed = {};
   if (node.kind == NodeKind::kSymlink) {
-    node.link_target.resize(PATH_MAX);
-    const ssize_t length =
-        readlinkat(handle.get(), "", node.link_target.data(), node.link_target.size());
+    // Nodes wait by the thousand: none is to keep the room for the longest target.
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = readlinkat(handle.get(), "", target.data(), target.size());
     if (length < 0) return OsError(errno, "cannot read the symlink", path);
-    node.link_target.resize(static_cast<std::size_t>(length));
+    node.link_target.assign(target.data(), static_cast<std::size_t>(length));
   }
   if (!options_.read_xattrs) return absl::OkStatus();
   const bool is_open = below.fd.valid() && below.whole;

@@ -209,6 +209,26 @@ TEST_F(ByPlaceBackupTest, WhatHasNotChangedIsTakenOverAndAskedForAtOnce) {
   EXPECT_TRUE(RestoreAll().ok());
 }
 
+// However long their names are: what is read ahead of the snapshot before is bounded.
+TEST_F(ByPlaceBackupTest, FilesAmongMuchElseAreAskedForBitByBit) {
+  // Between the first file and the others, more than is read ahead; each of 4 KB.
+  const std::string target(4000, 'x');
+  const auto count = static_cast<int>(ParentTree::kMaxAheadBytes / target.size()) + 1;
+  ASSERT_LT(count, static_cast<int>(ParentTree::kMaxAheadEntries));
+  for (int number = 0; number < count; ++number) {
+    std::filesystem::create_symlink(target, Cat(FileOf(0), "-", number));
+  }
+  testing::LetFilesSettle();
+  ASSERT_TRUE(Backup().ok());
+  FillIndex();
+  look_up_count_ = 0;
+  const auto second = Backup();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->snapshot.stats().unchanged_file_count(), 20u);
+  // Of the metadata once, and of the files twice.
+  EXPECT_EQ(look_up_count_, 3);
+}
+
 // What is left of it in the index makes no difference.
 TEST_F(ByPlaceBackupTest, AFileWhosePackIsGoneIsReadAndStoredAgain) {
   testing::LetFilesSettle();

@@ -39,8 +39,8 @@ namespace {
 // Entries between the scanner and the tree stream: bounds memory, and lets the scan run ahead of
 // one large file.
 constexpr std::size_t kMaxWindowEntries = 50'000;
-// The same for their recipes, behind a file that takes long: 150 MB.
-constexpr std::uint64_t kMaxWindowChunks = std::uint64_t{4} << 20;
+// The same of what is in them: recipes, behind a file that takes long, or long attributes.
+constexpr std::uint64_t kMaxWindowBytes = 150'000'000;
 // The scan runs ahead as far as the window lets it: the sooner it ends, the sooner the display
 // knows how long it takes.
 constexpr std::size_t kMaxQueuedFiles = kMaxWindowEntries;
@@ -460,7 +460,7 @@ absl::Status Engine::HandleNode(ScannedNode& scanned) {
   }
   if (upload && !queue_.Push(slot)) return failure();
   return EmitReady(window_.size() >= kMaxWindowEntries ||
-                   window_.chunk_count() >= kMaxWindowChunks);
+                   window_.memory_bytes() >= kMaxWindowBytes);
 }
 
 // Further names may not point to this one.

@@ -13,6 +13,7 @@
 
 #include "client/fs/incarnation.h"
 #include "client/fs/node.h"
+#include "client/store/format/chunk_ref.h"
 #include "client/store/format/tree_codec.h"
 
 namespace kerf::agent {
@@ -21,6 +22,20 @@ struct BackupEntry {
   TreeEntry tree;
   NodeIdentity identity;
 };
+
+// What it takes of memory beside itself: names, attributes, extents and chunks, of which a tree may
+// have many for a reason, or on purpose.
+inline std::uint64_t MemoryOf(const BackupEntry& entry) {
+  const Node& node = entry.tree.node;
+  std::uint64_t bytes = node.path.size() + node.user.size() + node.group.size() +
+                        node.hard_link_to.size() + node.link_target.size() +
+                        node.extents.size() * sizeof(Extent) +
+                        entry.tree.recipe.size() * sizeof(ChunkRef);
+  for (const Xattr& xattr : node.xattrs) {
+    bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
+  }
+  return bytes;
+}
 
 // Thread-safe; Push and Pop belong to one thread.
 class EntryWindow {
@@ -41,6 +56,8 @@ class EntryWindow {
     // The name that it would have been linked to, had that not been lost.
     std::string instead_of;
     State state = State::kPending;
+    // As the window counts it.
+    std::uint64_t memory_bytes = 0;
   };
 
   // An entry that waits for `open_parts` reports; complete at once if that is 0.
@@ -50,7 +67,7 @@ class EntryWindow {
     slot->open_parts = open_parts;
     if (open_parts == 0) slot->state = State::kComplete;
     std::lock_guard lock(mutex_);
-    if (open_parts == 0) chunk_count_ += slot->entry.tree.recipe.size();
+    Count(*slot);
     slots_.push_back(std::move(slot));
     return slots_.back().get();
   }
@@ -60,7 +77,7 @@ class EntryWindow {
     slot->open_parts = open_parts;
     slot->state = open_parts == 0 ? State::kComplete : State::kPending;
     std::lock_guard lock(mutex_);
-    if (open_parts == 0) chunk_count_ += slot->entry.tree.recipe.size();
+    Count(*slot);
     slots_.push_front(std::move(slot));
     return slots_.front().get();
   }
@@ -89,7 +106,7 @@ class EntryWindow {
     if (aborted_ || !ready()) return nullptr;
     std::unique_ptr<Slot> slot = std::move(slots_.front());
     slots_.pop_front();
-    chunk_count_ -= slot->entry.tree.recipe.size();
+    memory_bytes_ -= std::exchange(slot->memory_bytes, 0);
     return slot;
   }
 
@@ -97,13 +114,20 @@ class EntryWindow {
     std::lock_guard lock(mutex_);
     return slots_.size();
   }
-  // Of the recipes of entries that are not pending.
-  std::uint64_t chunk_count() const {
+  // MemoryOf all entries, of those that are pending as they came.
+  std::uint64_t memory_bytes() const {
     std::lock_guard lock(mutex_);
-    return chunk_count_;
+    return memory_bytes_;
   }
 
  private:
+  // With the lock, and while nobody else writes into the entry.
+  void Count(Slot& slot) {
+    memory_bytes_ -= slot.memory_bytes;
+    slot.memory_bytes = MemoryOf(slot.entry);
+    memory_bytes_ += slot.memory_bytes;
+  }
+
   // The slot belongs to Pop as soon as no part is open.
   void FinishParts(Slot* slot, int count, bool drop) {
     std::lock_guard lock(mutex_);
@@ -111,14 +135,14 @@ class EntryWindow {
     slot->dropped = slot->dropped || drop;
     if (slot->open_parts > 0) return;
     slot->state = slot->dropped ? State::kDropped : State::kComplete;
-    chunk_count_ += slot->entry.tree.recipe.size();
+    Count(*slot);
     changed_.notify_all();
   }
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Slot>> slots_;
-  std::uint64_t chunk_count_ = 0;
+  std::uint64_t memory_bytes_ = 0;
   bool aborted_ = false;
 };
 

@@ -78,12 +78,14 @@ absl::StatusOr<bool> ParentTree::Advance() {
 
 void ParentTree::ReadAhead() {
   std::vector<ChunkRef> chunks;
+  std::uint64_t bytes = 0;
   while (behind_.ok() && *behind_ && ahead_.size() < kMaxAheadEntries &&
-         chunks.size() < kMaxAheadChunks) {
+         chunks.size() < kMaxAheadChunks && bytes < kMaxAheadBytes) {
     BackupEntry entry;
     behind_ = ReadEntry(entry);
     if (!behind_.ok() || !*behind_) break;
     chunks.insert(chunks.end(), entry.tree.recipe.begin(), entry.tree.recipe.end());
+    bytes += MemoryOf(entry);
     ahead_.push_back(std::move(entry));
   }
   expect_(chunks);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -42,9 +43,11 @@ class ParentTree {
 
   const absl::Status& damage() const { return damage_; }
 
-  // Bounds of what is read ahead for `expect`: none is read behind so many entries, or chunks.
+  // Bounds of what is read ahead for `expect`: none is read behind so many entries, or chunks, or
+  // bytes of what is in them (MemoryOf).
   static constexpr std::size_t kMaxAheadEntries = 4096;
   static constexpr std::size_t kMaxAheadChunks = 8192;
+  static constexpr std::uint64_t kMaxAheadBytes = std::uint64_t{8} << 20;
 
  private:
   ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
