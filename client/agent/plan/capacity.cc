@@ -149,11 +149,11 @@ class Reckoning {
         std::min(static_cast<double>(kByPlaceBytes), input_.agent_bytes / 4);
     Add("backup_bytes", "memory of a backup", Unit::kBytes,
         kAgentIdleBytes + (is_listed ? list_bytes : by_place_bytes),
-        "64 B a chunk; performance.md");
+        "64 B a chunk, or by place: adr/0026");
     Add("gc_bytes", "memory of kerf gc", Unit::kBytes,
-        kAgentIdleBytes + list_bytes + chunk_count_ * kMarkBytesPerChunk, "and a bit a chunk");
+        kAgentIdleBytes + list_bytes + chunk_count_ * kMarkBytesPerChunk, "64 B and a bit a chunk");
     Add("restore_bytes", "memory of a restore", Unit::kBytes, kAgentIdleBytes + list_bytes,
-        "as of a backup");
+        "64 B a chunk");
   }
 
   void AddTimes() {
