@@ -10,9 +10,12 @@
 namespace kerf::agent {
 
 // "cannot open /x: Permission denied" with the canonical code of `error`; `action` is "cannot
-// open".
+// open". But ResourceExhausted is a disk without room, or a quota of it, and nothing else: what
+// Abseil calls so beside it, as too many open files or links, is Unknown.
 inline absl::Status OsError(int error, std::string_view action, std::string_view path) {
-  return absl::ErrnoToStatus(error, ToAbsl(Cat(action, " ", path)));
+  absl::Status status = absl::ErrnoToStatus(error, ToAbsl(Cat(action, " ", path)));
+  if (!absl::IsResourceExhausted(status) || error == ENOSPC || error == EDQUOT) return status;
+  return absl::UnknownError(status.message());
 }
 
 }  // namespace kerf::agent

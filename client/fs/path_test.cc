@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 
+#include "client/fs/os_error.h"
 #include "client/fs/testing/temporary_directory.h"
 
 namespace kerf::agent {
@@ -24,6 +26,19 @@ TEST(Path, TakesOnlyWhatStaysBelowItsRoot) {
         std::string("../a"), std::string("a\0b", 3), std::string(256, 'x')}) {
     EXPECT_EQ(CheckNodePath(bad).code(), absl::StatusCode::kInvalidArgument) << bad;
   }
+}
+
+// Whoever meets it ends with "no room", and restores nothing more.
+TEST(OsErrorTest, OnlyADiskWithoutRoomIsOne) {
+  for (const int error : {ENOSPC, EDQUOT}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(OsError(error, "cannot write", "/x")));
+  }
+  for (const int error : {EMFILE, ENFILE, ENOMEM, EMLINK}) {
+    const absl::Status status = OsError(error, "cannot link", "/x");
+    EXPECT_TRUE(absl::IsUnknown(status)) << status;
+    EXPECT_NE(status.message().find("cannot link /x: "), absl::string_view::npos) << status;
+  }
+  EXPECT_TRUE(absl::IsNotFound(OsError(ENOENT, "cannot open", "/x")));
 }
 
 TEST(Path, Splits) {

@@ -242,7 +242,7 @@ bool TreeRestorer::Hold(const Node& node) {
     held_bytes_ += bytes;
     return true;
   }
-  Report(node.path, absl::ResourceExhaustedError(
+  Report(node.path, absl::FailedPreconditionError(
                         Cat("/", node.path, ": the directories and hard links take more than ",
                             options_.max_held_node_bytes, " bytes of memory: restore a part")));
   return false;

@@ -56,7 +56,7 @@ struct RestoreOptions {
   OverwritePolicy overwrite = OverwritePolicy::kRefuse;
   // Threads that write files; 0 takes as many as there are cores, at most kMaxRestoreThreads.
   unsigned thread_count = 0;
-  // A directory or hard link beyond it is not restored (ResourceExhausted), nor what lies below.
+  // A directory or hard link beyond it is not restored (FailedPrecondition), nor what lies below.
   std::uint64_t max_held_node_bytes = MaxHeldNodeBytes();
   // Makes what is restored durable, and reports what cannot be.
   bool sync = true;
