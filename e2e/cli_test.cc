@@ -553,12 +553,17 @@ TEST_F(Cli, CompletionScriptsAreSound) {
        "COMP_WORDS=(kerf completion ''); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf restore latest --overwrite a); COMP_CWORD=4; _kerf; "
        "echo ${COMPREPLY[*]}; "
-       "COMP_WORDS=(kerf backup --store ba); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
+       "COMP_WORDS=(kerf backup --store ba); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}; "
+       // Behind -- there are files alone: those of a command.
+       "COMP_WORDS=(kerf backup --stdin-from-command -- --st); COMP_CWORD=4; _kerf; "
+       "echo \"${COMPREPLY[*]}.\"; "
+       "COMP_WORDS=(kerf backup --stdin-from-command -- ba); COMP_CWORD=4; _kerf; "
+       "echo ${COMPREPLY[*]}"});
   EXPECT_EQ(used.out,
             "verify\n--read-data "
             "--read-data-subset\n--store\nservice\n--rounds\nrapid\ninsert-delete\nrebuild\n--"
             "output\nbash zsh "
-            "fish\nalways\nbash\n")
+            "fish\nalways\nbash\n.\nbash\n")
       << used.err;
   for (const std::string shell : {"zsh", "fish"}) {
     const std::string program = "/usr/bin/" + shell;

@@ -107,13 +107,14 @@ std::string Bash(const VerbDescription& program) {
   }
   return Cat(
       "_kerf() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} verb= words= values= word= skip=\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} verb= words= values= word= skip= rest=\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
       "    if [ -n \"$skip\" ]; then skip=; continue; fi\n"
       "    case $word in\n"
       "      ",
       ValueFlags(program),
       ") skip=1 ;;\n"
+      "      --) rest=1; break ;;\n"
       "      -*) ;;\n"
       "      *) verb=${verb:-$word} ;;\n"
       "    esac\n"
@@ -126,6 +127,8 @@ std::string Bash(const VerbDescription& program) {
       "  case $word in\n",
       FlagCases(program, "values='", "'"),
       "  esac\n"
+      // There is no flag any more: files, and of a command its arguments.
+      "  [ -z \"$rest\" ] || words= values=\n"
       "  case $current in\n"
       "    -*) values=$words ;;\n"
       "  esac\n"
@@ -147,7 +150,7 @@ std::string Zsh(const VerbDescription& program) {
       "#compdef kerf\n"
       "_kerf() {\n"
       "  local -a verbs flags values\n"
-      "  local verb= word= skip=\n"
+      "  local verb= word= skip= rest=\n"
       "  verbs=(\n",
       verbs,
       "  )\n"
@@ -157,6 +160,7 @@ std::string Zsh(const VerbDescription& program) {
       "      (",
       ValueFlags(program),
       ") skip=1 ;;\n"
+      "      (--) rest=1; break ;;\n"
       "      (-*) ;;\n"
       "      (*) verb=${verb:-$word} ;;\n"
       "    esac\n"
@@ -168,7 +172,8 @@ std::string Zsh(const VerbDescription& program) {
       "  case $word in\n",
       FlagCases(program, "values=(", ")"),
       "  esac\n"
-      "  if [[ -z $skip && $PREFIX == -* ]]; then compadd -- $flags\n"
+      "  [[ -z $rest ]] || values=()\n"
+      "  if [[ -z $skip$rest && $PREFIX == -* ]]; then compadd -- $flags\n"
       "  elif [[ -z $verb$skip ]]; then _describe 'verb' verbs\n"
       "  elif (( $#values )); then compadd -- $values\n"
       "  else _files; fi\n"

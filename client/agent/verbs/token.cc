@@ -107,7 +107,7 @@ ExitCode Run(Context& context, const TokenFlags& flags) {
   const std::string stanza =
       Cat("[[identity]]\nname = \"token/", flags.id, "\"\nsha256 = \"", hash,
           "\"\n[[identity.grant]]\nrole = \"", flags.role, "\"\nrepositories = [", patterns, "]");
-  context.reporter.Line(stanza);
+  context.reporter.Result(stanza);
   context.reporter.Json("summary", {{"name", Cat("token/", flags.id)},
                                     {"sha256", hash},
                                     {"token_file", flags.output},
