@@ -108,6 +108,18 @@ TEST_F(Paths, WhatStandsBehindAPatternIsAPath) {
               ElementsAre(tree_, tree_ + "/a", tree_ + "/sub", tree_ + "/sub/inner"));
 }
 
+TEST_F(Paths, ANameInBracketsIsNoList) {
+  for (const char* name : {"[a]", "[a,b]", "a", "b"})
+    std::filesystem::create_directory(world_ / name);
+  for (const std::string name : {"[a]", "[a,b]"}) {
+    const JsonRun run = world_.KerfJson({"backup", "tree", name});
+    EXPECT_EQ(run.exit_code, kUsage) << name;
+    EXPECT_THAT(std::string(run.Only("error")["message"]), HasSubstr("./" + name));
+    world_.Backup({"./" + name});
+    EXPECT_THAT(List("latest:" + (world_ / name)), ElementsAre(world_ / name));
+  }
+}
+
 TEST_F(Paths, StandardInputIsOneFile) {
   std::string dump(3'000'000, '\0');
   Random random(TestSeed());
