@@ -103,7 +103,7 @@ absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings, cons
       [&](const absl::Status& why) {
         const std::lock_guard lock(mutex);
         waits_for = Cat("starting, waiting for Redis: ", MessageOf(why));
-        supervision.manager.TellStatus(waits_for);
+        supervision.manager.TellWait(waits_for);
       });
 }
 

@@ -112,9 +112,11 @@ ServiceManagerOptions ReadServiceManagerOptions(const char* const* environment) 
 
 ServiceManager::ServiceManager(ServiceManagerOptions options) : options_(std::move(options)) {}
 
-void ServiceManager::TellStatus(std::string_view status) {
+void ServiceManager::TellWait(std::string_view status) {
   const std::lock_guard lock(mutex_);
-  SendLocked(StatusLine(status), /*waits=*/true);
+  if (state_ != State::kStarting) return;
+  SendLocked(Cat("EXTEND_TIMEOUT_USEC=", kWaitExtension.count(), "\n", StatusLine(status)),
+             /*waits=*/true);
 }
 
 void ServiceManager::TellReady(std::string_view status, std::function<absl::Status()> liveness) {

@@ -40,8 +40,11 @@ class ServiceManager {
   ServiceManager& operator=(const ServiceManager&) = delete;
   ~ServiceManager() = default;
 
-  // For people, beside its state: "waiting for Redis".
-  void TellStatus(std::string_view status);
+  // It does not serve yet, and waits for somebody; for people: "waiting for Redis". Each word gives
+  // it so much more time, beyond what the manager allows for a start (TimeoutStartSec): else it would
+  // be ended there before it has given up and said why.
+  static constexpr std::chrono::microseconds kWaitExtension = std::chrono::seconds(60);
+  void TellWait(std::string_view status);
 
   // It serves. From here on the watchdog hears of it for as long as `liveness` is OK; asked by a
   // thread of its own, until BeginStop.

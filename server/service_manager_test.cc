@@ -90,14 +90,19 @@ INSTANTIATE_TEST_SUITE_P(All, ServiceManagerTest, ::testing::Bool(),
 
 TEST_P(ServiceManagerTest, TellsItsLife) {
   Start();
-  manager_->TellStatus("waits");
-  EXPECT_THAT(socket_.Next(), Optional(std::string("STATUS=waits")));
+  // Each word asks for a minute more.
+  for (const char* const why : {"waits", "waits still"}) {
+    manager_->TellWait(why);
+    EXPECT_THAT(socket_.Next(), Optional(Cat("EXTEND_TIMEOUT_USEC=60000000\nSTATUS=", why)));
+  }
   // Who has not begun to serve does not do so by a reload.
   manager_->BeginReload();
   manager_->EndReload("serves");
   EXPECT_EQ(socket_.Next(kQuiet), std::nullopt);
   manager_->TellReady("serves", Lives);
   EXPECT_THAT(socket_.Next(), Optional(std::string("READY=1\nSTATUS=serves")));
+  manager_->TellWait("waits");
+  EXPECT_EQ(socket_.Next(kQuiet), std::nullopt) << "it serves";
   manager_->BeginReload();
   EXPECT_THAT(socket_.Next().value_or(""), MatchesRegex("RELOADING=1\nMONOTONIC_USEC=[0-9]+"));
   manager_->EndReload("serves again");
@@ -146,7 +151,7 @@ TEST_P(ServiceManagerTest, AFullSocketHoldsNobodyUpForLong) {
   const auto begin = steady_clock::now();
   int told_count = 0;
   // Until the system takes no more; each that fails waits for the patience.
-  for (; steady_clock::now() < begin + milliseconds(100); ++told_count) manager_->TellStatus("x");
+  for (; steady_clock::now() < begin + milliseconds(100); ++told_count) manager_->TellWait("x");
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(10));
   int come_count = 0;
   while (socket_.Next(milliseconds(0)).has_value()) ++come_count;
@@ -158,7 +163,7 @@ TEST_P(ServiceManagerTest, AFullSocketHoldsNobodyUpForLong) {
 TEST(ServiceManagerAloneTest, NobodyListens) {
   for (const std::string& name : {std::string(), NewName(false), NewName(true)}) {
     ServiceManager manager({.socket = name, .watchdog = milliseconds(2)});
-    manager.TellStatus("waits");
+    manager.TellWait("waits");
     manager.TellReady("serves", Lives);
     manager.BeginReload();
     manager.EndReload("serves");
