@@ -21,13 +21,15 @@ namespace kerf::redis_scripts {
 
 // KEYS[1]: a bucket; KEYS[2]: its head. ARGV[1]: the bucket's `e` as read, ARGV[2]: the head's as
 // read, ARGV[3]: the bucket's new one; then fields, 1,000 at most (Lua's stack ends at 8,000).
-// Their values, if both were what was read, and nobody finds another bucket in its place; else 0. A
-// Redis that is full takes it: to remove what is not there is a change, and behind one it refuses
-// nothing.
+// Their values, if both were what was read, and nobody finds another bucket in its place; else 0,
+// or TRYAGAIN where the slot moves and that cannot be told. A Redis that is full takes it: to remove
+// what is not there is a change, and behind one it refuses nothing.
 inline constexpr std::string_view kBelieve = KERF_LUA_IS_HIDDEN R"lua(
 if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end
 if redis.call('HGET', KEYS[2], 'e') ~= ARGV[2] then return 0 end
-if is_hidden() then return 0 end
+local hidden = is_hidden()
+if hidden == nil then return unsure end
+if hidden then return 0 end
 redis.call('HDEL', KEYS[1], '')
 redis.call('HSET', KEYS[1], 'e', ARGV[3])
 return redis.call('HMGET', KEYS[1], unpack(ARGV, 4))

@@ -17,6 +17,7 @@
 #include "base/strings.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/scripts.h"
+#include "server/redis/slot.h"
 #include "server/redis/testing/test_redis.h"
 
 namespace kerf {
@@ -295,6 +296,93 @@ TEST_F(HeadScriptsTest, WhoLooksAtBucketsSeesTheHeadAndOneIsMadeBelowNone) {
   Put(kHead, {{"e", "h"}});
   EXPECT_THAT(ask(redis_scripts::kDrop, {}), ElementsAre("1", "0"));
   EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
+}
+
+// The slot of a bucket moves that is hidden: the one that is found in its place may be at the other
+// node by now. So as long as nobody can say that there is none, nobody raises it.
+class MovingBucketTest : public testing::Test {
+ protected:
+  RedisReply Ask(RedisCommand command) {
+    std::promise<absl::StatusOr<RedisReply>> answer;
+    client_->Send(std::move(command),
+                  [&](const absl::StatusOr<RedisReply>& reply) { answer.set_value(reply); });
+    const absl::StatusOr<RedisReply> reply = answer.get_future().get();
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? *reply : RedisReply();
+  }
+  // Where the bucket is.
+  RedisReply Run(std::string_view script, const Words& keys, const Words& arguments) {
+    RedisCommand command{kBucket, std::nullopt, {"EVAL", std::string(script), Cat(keys.size())}};
+    command.arguments.insert(command.arguments.end(), keys.begin(), keys.end());
+    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    command.waits_for_slot = false;
+    return Ask(std::move(command));
+  }
+  RedisReply Believe() {
+    return Run(redis_scripts::kBelieve, {kBucket, kHead}, {"b", "h", "b2", "y"});
+  }
+  RedisReply Change() {
+    return Run(redis_scripts::kChange, {kBucket, kLongest, kHead},
+               {"b", "b2", "h", "h", "w", "", "1"});
+  }
+  void BeginMove() {
+    owner_id_ = Ask({kBucket, std::nullopt, {"CLUSTER", "MYID"}}).text;
+    std::promise<std::vector<RedisAddress>> masters;
+    client_->ReadMasters([&](const auto& read) { masters.set_value(*read); });
+    for (const RedisAddress& master : masters.get_future().get()) {
+      const std::string id = Ask({"", master, {"CLUSTER", "MYID"}}).text;
+      (id == owner_id_ ? owner_ : target_) = master;
+      if (id != owner_id_) target_id_ = id;
+    }
+    Ask({"", target_, {"CLUSTER", "SETSLOT", kSlot, "IMPORTING", owner_id_}});
+    Ask({"", owner_, {"CLUSTER", "SETSLOT", kSlot, "MIGRATING", target_id_}});
+  }
+  void Move(const std::string& key) {
+    const RedisReply moved =
+        Ask({"", owner_, {"MIGRATE", target_.host, Cat(target_.port), key, "0", "10000"}});
+    EXPECT_EQ(moved.text, "OK");
+  }
+  void EndMove() {
+    for (const RedisAddress& node : {target_, owner_}) {
+      EXPECT_EQ(Ask({"", node, {"CLUSTER", "SETSLOT", kSlot, "NODE", target_id_}}).text, "OK");
+    }
+  }
+
+  const std::string kBucket = kBase + "10";
+  const std::string kAbove = kBase + "1";
+  const std::string kSlot = Cat(RedisSlotOf(kBase));
+  const TestRedis redis_{TestRedis::Kind::kCluster};
+  const std::unique_ptr<RedisClient> client_ = *RedisClient::Create(redis_.options());
+  std::string owner_id_;
+  std::string target_id_;
+  RedisAddress owner_;
+  RedisAddress target_;
+};
+
+TEST_F(MovingBucketTest, ItGetsNothingFromItsHeadBeforeItsSlotHasMoved) {
+  Ask({kBucket, std::nullopt, {"HSET", kBucket, "e", "b", "y", "1"}});
+  Ask({kHead, std::nullopt, {"HSET", kHead, "e", "h"}});
+  Ask({kLongest, std::nullopt, {"SET", kLongest, "2"}});
+  Ask({kAbove, std::nullopt, {"HSET", kAbove, "e", "a"}});
+  EXPECT_EQ(Believe().integer, 0);
+  BeginMove();
+  const auto expect_unsure = [&] {
+    EXPECT_THAT(Believe().text, StartsWith("TRYAGAIN"));
+    EXPECT_THAT(Change().text, StartsWith("TRYAGAIN"));
+    EXPECT_EQ(Ask({kBucket, std::nullopt, {"HGET", kBucket, "e"}}).text, "b");
+  };
+  expect_unsure();
+  Move(kAbove);
+  expect_unsure();
+  for (const std::string& key : {kBucket, kHead, kLongest}) Move(key);
+  expect_unsure();
+  EndMove();
+  const RedisReply hidden = Believe();
+  EXPECT_EQ(hidden.kind, RedisReply::Kind::kInteger) << hidden.text;
+  EXPECT_EQ(hidden.integer, 0);
+  Ask({kAbove, std::nullopt, {"DEL", kAbove}});
+  EXPECT_EQ(Believe().kind, RedisReply::Kind::kArray);
+  EXPECT_EQ(Ask({kBucket, std::nullopt, {"HGET", kBucket, "e"}}).text, "b2");
 }
 
 }  // namespace

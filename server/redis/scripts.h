@@ -19,16 +19,21 @@ namespace kerf::redis_scripts {
   "end\n"
 
 // is_hidden(): whether there is another bucket on the way to KEYS[1], which is found in its place.
-// It was made when KEYS[2] had been lost; a worker may remember what is behind it. While the slot
-// moves its node cannot say that a key is not there: then it is not. head_scripts.h takes it, too.
-#define KERF_LUA_IS_HIDDEN                                          \
-  "local function is_hidden()\n"                                    \
-  "  local base, path = string.match(KEYS[1], '^(.*})([01]*)$')\n"  \
-  "  for bits = 0, #path - 1 do\n"                                  \
-  "    local above = base .. string.sub(path, 1, bits)\n"           \
-  "    if redis.pcall('EXISTS', above) == 1 then return true end\n" \
-  "  end\n"                                                         \
-  "  return false\n"                                                \
+// It was made when KEYS[2] had been lost; a worker may remember what is behind it. nil: nobody can
+// say, for the slot moves: that other one may be at the other node. Asked for keys of which some are
+// there, either node says that it does not know; asked for one alone, that to which the slot goes
+// says that it is not there. What is answered then (`unsure`) is as Redis itself says it.
+// head_scripts.h takes it, too.
+#define KERF_LUA_IS_HIDDEN                                                          \
+  "local unsure = redis.error_reply('TRYAGAIN the slot of the bucket moves')\n"     \
+  "local function is_hidden()\n"                                                    \
+  "  local base, path = string.match(KEYS[1], '^(.*})([01]*)$')\n"                  \
+  "  local own, keys = redis.call('EXISTS', KEYS[1]), {KEYS[1]}\n"                  \
+  "  for bits = 0, #path - 1 do keys[bits + 2] = base .. string.sub(path, 1, bits) " \
+  "end\n"                                                                           \
+  "  local there = redis.pcall('EXISTS', unpack(keys))\n"                           \
+  "  if type(there) ~= 'number' then return nil end\n"                              \
+  "  return there > own\n"                                                          \
   "end\n"
 
 // add_head(out): three elements more, what the head KEYS[3] says: its `e`, how many entries are
@@ -55,7 +60,11 @@ local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
 if (KEYS[3] and redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[3] then return {0, 0} end
 local follows = ARGV[3] ~= '' and ARGV[2] ~= ARGV[1]
-if (ARGV[1] == '' or follows) and is_hidden() then return {0, 0} end
+if ARGV[1] == '' or follows then
+  local hidden = is_hidden()
+  if hidden == nil then return unsure end
+  if hidden then return {0, 0} end
+end
 if ARGV[1] == '' then
   local base, path = string.match(KEYS[1], '^(.*})([01]*)$')
   if is_there(base, path, tonumber(redis.call('GET', KEYS[2]) or '0')) then return {0, 0} end
