@@ -198,6 +198,25 @@ TEST_F(HeadScriptsTest, ABucketThatIsHiddenGetsNothingFromItsHead) {
   EXPECT_EQ(At(kBase + "10")["e"], "b2");
 }
 
+// From before it was known how long paths are; what is between a bucket and those that it is split
+// into would be found in their place, as old as it is.
+TEST_F(HeadScriptsTest, ASplitRemovesWhatIsHiddenUpToWhereItGoes) {
+  Have({{"e", "b"}, {"x", "1"}, {"0", "2"}}, kHeadOfTwo);
+  for (const std::string hidden : {"0", "01", "1"}) Put(kBase + hidden, {{"e", "a"}, {"y", "1"}});
+  Put(kBase + "110", {{"e", "a"}});
+  const Words keys = {kBase, kLongest, kBase + "00", kBase + "01", kBase + "10", kBase + "11"};
+  // By the first two bits of a field: those of "x" are 01, of "0" 00.
+  EXPECT_THAT(WordsOf(Run(redis_scripts::kSplit, keys, {"0", "2", "2", "2"})), ElementsAre("1"));
+  EXPECT_EQ(At(kBase), Fields());
+  EXPECT_EQ(At(kBase + "0"), Fields());
+  EXPECT_EQ(At(kBase + "1"), Fields());
+  EXPECT_EQ(At(kBase + "00"), (Fields{{"e", "b"}, {"0", "2"}}));
+  EXPECT_EQ(At(kBase + "01"), (Fields{{"e", "b"}, {"x", "1"}}));
+  EXPECT_EQ(At(kBase + "11"), (Fields{{"e", "b"}}));
+  // What is further down goes when one is split that is above it.
+  EXPECT_EQ(At(kBase + "110"), (Fields{{"e", "a"}}));
+}
+
 TEST_F(HeadScriptsTest, AHeadIsRaisedAsItWasReadAndHasABucket) {
   const auto raise = [&](const Words& arguments) {
     return OfBase(redis_scripts::kRaise, arguments);

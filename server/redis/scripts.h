@@ -251,8 +251,9 @@ return found
 )lua";
 
 // KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; then all of its
-// descendants of some depth, in order. One that is there is from before KEYS[2] was lost: nobody
-// sees it, or has seen what was forgotten and told since, and it goes. ARGV[1]: the bit of its
+// descendants of some depth, in order. One that is there, or is on the way to them, is from before
+// KEYS[2] was lost: nobody sees it, or has seen what was forgotten and told since, and it goes; one
+// on the way would be found in the place of all behind it. ARGV[1]: the bit of its
 // fields, counted from 0, with which the number of the descendant begins that gets them; ARGV[2]:
 // how many bits that has; ARGV[3]: how many fields it has at least, ARGV[4]: how long the
 // descendants' paths are. 1 if it was done.
@@ -267,9 +268,13 @@ for bit = tonumber(ARGV[1]), tonumber(ARGV[1]) + tonumber(ARGV[2]) - 1 do
   places[#places + 1] = floor(bit / 8) + 1
   worths[#worths + 1] = 2 ^ (7 - bit % 8)
 end
-for child = 3, #KEYS do
-  if call('EXISTS', KEYS[child]) == 1 then call('DEL', KEYS[child]) end
+local function clear(above, bits)
+  for bit = 0, (bits > 0 and 1 or -1) do
+    call('DEL', above .. bit)
+    clear(above .. bit, bits - 1)
+  end
 end
+clear(KEYS[1], #places)
 local all = call('HGETALL', KEYS[1])
 for at = 1, #all, 2 do
   local field = all[at]
