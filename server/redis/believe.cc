@@ -20,10 +20,10 @@ constexpr int kMaxBelieveRounds = 20;
 ScriptCall BelieveOf(const RedisRepository& repository, std::span<const Digest> digests,
                      const BucketGroup& group) {
   ScriptCall call;
-  call.keys = {BucketKey(repository.tag, group.base, group.path),
-               HeadKey(repository.tag, group.base)};
+  call.keys = KeysOf(repository.tag, group.base, group.path);
   call.arguments = {*group.content.epoch_value, group.content.head->value,
-                    index_codec::EncodeFollowing({group.content.head->epoch, 0})};
+                    index_codec::EncodeFollowing({group.content.head->epoch, 0}),
+                    WithLoss(*group.content.head)};
   for (const std::size_t index : group.at) {
     call.arguments.emplace_back(index_codec::DigestKey(repository.id, digests[index]));
   }

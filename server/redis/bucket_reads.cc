@@ -225,7 +225,8 @@ ScriptCall ChangeOf(const RedisRepository& repository, std::uint32_t base, std::
   call.keys = KeysToChange(repository.tag, base, path, may_have_head);
   const auto [epoch, wanted_epoch] = EpochChange(content, changes);
   const auto [head, wanted_head] = HeadChange(content);
-  call.arguments = {epoch, wanted_epoch, head, wanted_head};
+  call.arguments = {epoch, wanted_epoch, head, wanted_head,
+                    WithLoss(content.head.value_or(BucketHead()))};
   for (const FieldChange& change : changes) {
     call.arguments.insert(call.arguments.end(), {change.field, change.expected, change.wanted});
   }

@@ -144,6 +144,10 @@ absl::StatusOr<BucketHead> ParseHead(std::string value) {
 
 std::string EncodeHead(std::uint64_t epoch) { return index_codec::EncodeEpoch({epoch, 0}); }
 
+std::string WithLoss(const BucketHead& head) {
+  return head.is_there() ? index_codec::EncodeEpoch({head.epoch, head.lost_count + 1}) : "";
+}
+
 absl::Status SetEpoch(BucketContent& content, const std::string& value) {
   content.follows = index_codec::IsFollowing(value);
   KERF_ASSIGN_OR_RETURN(
@@ -315,7 +319,7 @@ std::pair<std::string, std::string> HeadChange(const BucketContent& content) {
   if (!content.has_head()) return {"", ""};
   const BucketHead& head = *content.head;
   if (content.is_there()) return {head.value, head.value};
-  return {head.value, index_codec::EncodeEpoch({head.epoch, head.lost_count + 1})};
+  return {head.value, WithLoss(head)};
 }
 
 }  // namespace kerf

@@ -73,6 +73,8 @@ struct BucketHead {
 absl::StatusOr<BucketHead> ParseHead(std::string value);
 // The `e` of a head of that epoch, below which nothing is lost.
 std::string EncodeHead(std::uint64_t epoch);
+// And of this head once one bucket more is found lost; "" where there is no head.
+std::string WithLoss(const BucketHead& head);
 
 // What one bucket held when it was read.
 struct BucketContent {

@@ -131,7 +131,7 @@ TEST_F(FindScriptTest, BesideDeepBucketsALostOneIsMadeAllTheSame) {
   // One may be made there, by the script that makes it.
   const std::string made = asked[0].substr(0, static_cast<std::size_t>(-1 - found[0]));
   const RedisReply changed = Ask({"EVAL", std::string(redis_scripts::kChange), "3", kBase + made,
-                                  kLongest, kHead, "", "epoch", "", "", "field", "", "value"});
+                                  kLongest, kHead, "", "epoch", "", "", "", "field", "", "value"});
   ASSERT_EQ(changed.elements.size(), 2u) << changed.text;
   EXPECT_EQ(changed.elements[0].integer, 1);
   EXPECT_EQ(Find({asked[0]})[0], static_cast<std::int64_t>(made.size()));

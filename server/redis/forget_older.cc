@@ -177,8 +177,7 @@ class Step {
         is_whole = is_whole && !bucket.epoch_value.empty();
       }
       if (is_whole && entry_count == below.front().head_entry_count) continue;
-      calls.push_back(FollowCallOf(repository_, below,
-                                   index_codec::EncodeEpoch({head.epoch, head.lost_count + 1})));
+      calls.push_back(FollowCallOf(repository_, below, WithLoss(head)));
     }
     if (!calls.empty()) looked_at.epoch = 0;
     RedisReplies replies =

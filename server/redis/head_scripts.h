@@ -19,20 +19,25 @@ namespace kerf::redis_scripts {
   "  return #path < longest and (is_there(path .. '0') or is_there(path .. '1'))\n"         \
   "end\n"
 
-// KEYS[1]: a bucket; KEYS[2]: its head. ARGV[1]: the bucket's `e` as read, ARGV[2]: the head's as
-// read, ARGV[3]: the bucket's new one; then fields, 1,000 at most (Lua's stack ends at 8,000).
-// Their values, if both were what was read, and nobody finds another bucket in its place; else 0,
-// or TRYAGAIN where the slot moves and that cannot be told. A Redis that is full takes it: to remove
-// what is not there is a change, and behind one it refuses nothing.
-inline constexpr std::string_view kBelieve = KERF_LUA_IS_HIDDEN R"lua(
+// KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; KEYS[3]: the head of
+// that. ARGV[1]: the bucket's `e` as read, ARGV[2]: the head's as read, ARGV[3]: the bucket's new
+// one, ARGV[4]: the head's with one loss more; then fields, 1,000 at most (Lua's stack ends at
+// 8,000). Their values, if both were what was read, and no other bucket is on its way or behind it;
+// else 0, or TRYAGAIN where the slot moves and nobody can say. A Redis that is full takes it: to
+// remove what is not there is a change, and behind one it refuses nothing.
+inline constexpr std::string_view kBelieve = KERF_LUA_STANDS R"lua(
 if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end
-if redis.call('HGET', KEYS[2], 'e') ~= ARGV[2] then return 0 end
-local hidden = is_hidden()
-if hidden == nil then return unsure end
-if hidden then return 0 end
+if redis.call('HGET', KEYS[3], 'e') ~= ARGV[2] then return 0 end
+local others_above, others_below = above(), below()
+if not others_above or not others_below then return unsure() end
+if others_above > 0 then return 0 end
+if others_below > 0 then
+  empty(ARGV[3], ARGV[4])
+  return 0
+end
 redis.call('HDEL', KEYS[1], '')
 redis.call('HSET', KEYS[1], 'e', ARGV[3])
-return redis.call('HMGET', KEYS[1], unpack(ARGV, 4))
+return redis.call('HMGET', KEYS[1], unpack(ARGV, 5))
 )lua";
 
 // KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. ARGV[1]: the
@@ -71,6 +76,6 @@ return 1
 )lua";
 
 #undef KERF_LUA_IS_BELOW
-#undef KERF_LUA_IS_HIDDEN
+#undef KERF_LUA_STANDS
 
 }  // namespace kerf::redis_scripts

@@ -135,8 +135,9 @@ class Raise {
   }
   // What is lost below a head that has the epoch is made with it.
   ScriptCall MakeOf(std::uint32_t base, std::string_view path, const BucketHead& head) const {
-    return {KeysOf(repository_.tag, base, path),
-            {"", index_codec::EncodeFollowing({epoch_, 0}), head.value, head.value}};
+    return {
+        KeysOf(repository_.tag, base, path),
+        {"", index_codec::EncodeFollowing({epoch_, 0}), head.value, head.value, WithLoss(head)}};
   }
   Task<absl::Status> RaiseHeads() {
     std::vector<ScriptCall> raises;
@@ -206,7 +207,7 @@ class Raise {
         const bool follows = index_codec::IsFollowing(bucket.epoch_value);
         calls.push_back(
             {KeysToChange(repository_.tag, bucket.base, bucket.path, is_missing || follows),
-             {bucket.epoch_value, wanted, "", ""}});
+             {bucket.epoch_value, wanted, "", "", ""}});
       }
       absl::Status status = co_await Run(redis_scripts::kRaise, std::move(head_calls));
       if (status.ok()) status = co_await Run(redis_scripts::kChange, std::move(calls));

@@ -201,6 +201,29 @@ TEST_F(RedisHeadLossesTest, ABucketThatComesBackAloneIsFoundByItsEntries) {
   EXPECT_EQ(Stats(*index).entry_count, 2u);
 }
 
+// A move of the slot that a failover has broken off has left a copy with the other node; the bucket
+// is split before `redis-cli --cluster fix` brings that back, and no other copy is in its way.
+TEST_F(RedisHeadLossesTest, ACopyAboveWhatItWasSplitIntoIsNotBelieved) {
+  const auto index = Open();
+  ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
+  const std::string old = Ask({"DUMP", Bucket()}).text;
+  ExpectForgotten(*index, Forget(*index, {kOne}), 1);
+  FillBase(*index, 1, 300);
+  ExpectAdvance(*index, 2, 0, 0);
+  const ForgetResult none = Forget(*index, {kOne});
+  EXPECT_EQ(none.epoch, 2u);
+  EXPECT_EQ(none.removed_count, 0u);
+  Ask({"RESTORE", Bucket(), "0", old});
+  const auto other = Open();
+  EXPECT_EQ(VerdictOf(*other, 2, kOne), Verdict::kNew);
+  // Nobody can tell which of them is older: what both had is lost, and that is told.
+  EXPECT_EQ(CountOf(Bucket()), 1u);
+  EXPECT_EQ(Forget(*other, {kOne}).epoch, 0u);
+  ExpectAdvance(*other, 3, 2, 0);
+  ASSERT_TRUE(Commit(*other, 2, {kOne}).ok());
+  EXPECT_EQ(VerdictOf(*index, 2, kOne), Verdict::kDuplicate);
+}
+
 // As of a repository that was another's, brought back by hand: nothing raises it.
 TEST_F(RedisHeadLossesTest, ABucketOfBeforeBelowAHeadIsNotRaised) {
   const auto index = Open();

@@ -391,7 +391,7 @@ class Leaf final : public RedisIndex {
         }
         Count(group.content, writes->removed[index], forgotten);
         if (replies[index]->elements[1].integer > static_cast<std::int64_t>(kMaxBucketEntries)) {
-          Split(pointer, group.base, group.path);
+          Split(pointer, group.base, group.path, HeadChange(group.content).second);
         }
       }
       absl::Status written = co_await repositories_.WriteIfNeeded(repository);
@@ -446,8 +446,9 @@ class Leaf final : public RedisIndex {
   }
 
   // Nobody waits for it; if it fails, the next commit tries again. A bucket of the shortest path is
-  // split as far as what is expected of the repository needs.
-  Detached Split(RedisRepositoryPtr repository, std::uint32_t base, std::string path) {
+  // split as far as what is expected of the repository needs. `head` is as its head was left.
+  Detached Split(RedisRepositoryPtr repository, std::uint32_t base, std::string path,
+                 std::string head) {
     if (path.size() >= static_cast<std::size_t>(kMaxPathBits)) co_return;
     const std::vector<std::string> children =
         PathsBelow(path, path.empty() ? std::max(1, first_path_bits_) : 1);
@@ -461,7 +462,8 @@ class Leaf final : public RedisIndex {
     std::vector<ScriptCall> calls;
     calls.push_back({std::move(keys),
                      {Cat(repository->base_bits + static_cast<int>(path.size())),
-                      Cat(child_bits - path.size()), Cat(kMaxBucketEntries), Cat(child_bits)}});
+                      Cat(child_bits - path.size()), Cat(kMaxBucketEntries), Cat(child_bits), head,
+                      WithLoss(ParseHead(head).value_or(BucketHead()))}});
     RedisReplies replies = co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls),
                                               options_.replica_count);
     if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kInteger) {

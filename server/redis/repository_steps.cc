@@ -43,7 +43,7 @@ ScriptCall ResetOf(const RedisRepository& repository, const WalkedBucket& bucket
   const bool follows = bucket.head.is_there();
   call.arguments = {content.epoch_value.value_or(""),
                     follows ? index_codec::EncodeFollowing(value) : index_codec::EncodeEpoch(value),
-                    bucket.head.value, bucket.head.value};
+                    bucket.head.value, bucket.head.value, WithLoss(bucket.head)};
   for (const FieldChange& change : changes) {
     call.arguments.insert(call.arguments.end(), {change.field, change.expected, change.wanted});
   }

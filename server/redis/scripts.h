@@ -18,22 +18,60 @@ namespace kerf::redis_scripts {
   "      (is_there(key, path .. '0', longest) or is_there(key, path .. '1', longest))\n" \
   "end\n"
 
-// is_hidden(): whether there is another bucket on the way to KEYS[1], which is found in its place.
-// It was made when KEYS[2] had been lost; a worker may remember what is behind it. nil: nobody can
-// say, for the slot moves: that other one may be at the other node. Asked for keys of which some are
-// there, either node says that it does not know; asked for one alone, that to which the slot goes
-// says that it is not there. What is answered then (`unsure`) is as Redis itself says it.
-// head_scripts.h takes it, too.
-#define KERF_LUA_IS_HIDDEN                                                          \
-  "local unsure = redis.error_reply('TRYAGAIN the slot of the bucket moves')\n"     \
-  "local function is_hidden()\n"                                                    \
-  "  local base, path = string.match(KEYS[1], '^(.*})([01]*)$')\n"                  \
-  "  local own, keys = redis.call('EXISTS', KEYS[1]), {KEYS[1]}\n"                  \
-  "  for bits = 0, #path - 1 do keys[bits + 2] = base .. string.sub(path, 1, bits) " \
-  "end\n"                                                                           \
-  "  local there = redis.pcall('EXISTS', unpack(keys))\n"                           \
-  "  if type(there) ~= 'number' then return nil end\n"                              \
-  "  return there > own\n"                                                          \
+// How KEYS[1] stands among the buckets below its base bucket, of which KEYS[2] says how long the
+// longest path is. above(): how many others are on the way to it, which are found in its place:
+// they were made when KEYS[2] had been lost, and a worker may remember what is behind them.
+// below(): the same of one way from it on: it has come back, from a move that was broken off, when
+// it had been split by others, or hides what was there before KEYS[2] was lost. Nobody can tell
+// which of them is older. empty(epoch, head): so nothing of either stays, within a bound; the
+// bucket has that `e`, and its head one that says that something is lost. nil: nobody can say, for
+// the slot moves, and others may be at the other node. Asked for keys of which some are there,
+// either node says that it does not know; asked for one alone, that to which the slot goes says
+// that it is not there. What is answered then, unsure(), is as Redis itself says it. head_scripts.h
+// takes it, too.
+#define KERF_LUA_STANDS                                                                     \
+  "local function unsure()\n"                                                               \
+  "  return redis.error_reply('TRYAGAIN the slot of the bucket moves')\n"                   \
+  "end\n"                                                                                   \
+  "local function parts() return string.match(KEYS[1], '^(.*})([01]*)$') end\n"             \
+  "local function beside(keys)\n"                                                           \
+  "  if #keys == 0 then return 0 end\n"                                                     \
+  "  local own = redis.call('EXISTS', KEYS[1])\n"                                           \
+  "  keys[#keys + 1] = KEYS[1]\n"                                                           \
+  "  local there = redis.pcall('EXISTS', unpack(keys))\n"                                   \
+  "  return type(there) == 'number' and there - own or nil\n"                               \
+  "end\n"                                                                                   \
+  "local function above()\n"                                                                \
+  "  local base, path = parts()\n"                                                          \
+  "  local keys = {}\n"                                                                     \
+  "  for bits = 0, #path - 1 do keys[bits + 1] = base .. string.sub(path, 1, bits) end\n"   \
+  "  return beside(keys)\n"                                                                 \
+  "end\n"                                                                                   \
+  "local function bits_below(path)\n"                                                       \
+  "  return tonumber(redis.call('GET', KEYS[2]) or '0') - #path\n"                          \
+  "end\n"                                                                                   \
+  "local function below()\n"                                                                \
+  "  local base, path = parts()\n"                                                          \
+  "  local keys = {}\n"                                                                     \
+  "  for bits = 1, bits_below(path) do keys[bits] = KEYS[1] .. string.rep('0', bits) end\n" \
+  "  return beside(keys)\n"                                                                 \
+  "end\n"                                                                                   \
+  "local function head_key() return 'm' .. string.sub(parts(), 2) end\n"                    \
+  "local function empty(epoch, head)\n"                                                     \
+  "  local base, path = parts()\n"                                                          \
+  "  redis.call('DEL', KEYS[1])\n"                                                          \
+  "  local looked_at = 0\n"                                                                 \
+  "  local function clear(key, bits)\n"                                                     \
+  "    looked_at = looked_at + 1\n"                                                         \
+  "    if bits == 0 or looked_at > 32768 then return end\n"                                 \
+  "    for bit = 0, 1 do\n"                                                                 \
+  "      redis.call('DEL', key .. bit)\n"                                                   \
+  "      clear(key .. bit, bits - 1)\n"                                                     \
+  "    end\n"                                                                               \
+  "  end\n"                                                                                 \
+  "  clear(KEYS[1], bits_below(path))\n"                                                    \
+  "  redis.call('HSET', KEYS[1], 'e', epoch)\n"                                             \
+  "  redis.call('HSET', head_key(), 'e', head)\n"                                           \
   "end\n"
 
 // add_head(out): three elements more, what the head KEYS[3] says: its `e`, how many entries are
@@ -47,33 +85,39 @@ namespace kerf::redis_scripts {
 // KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; KEYS[3]: the head of
 // that. ARGV[1]: the bucket's `e` as read, ARGV[2]: its new `e`; ARGV[3], ARGV[4]: the same of the
 // head, twice "" without one, which then is named only if it might be there: while a slot moves
-// Redis runs no script that names a key which is not; then by threes a field, its value as read and
-// the new one ("": none). {1, number of fields} if it was done; {0, 0} if something is not what was
-// read: nothing is changed then. ARGV[1] is "" for a bucket that is to be made: there may be no
-// bucket on the way to it or behind it. Nor on the way to one below a head that gets another `e`:
-// what is hidden has not heard what was forgotten, and the head would vouch for it. What adds no
-// entry, and makes none longer by more than 8 bytes, is done in a Redis that is full, too
-// (maxmemory): it refuses what may need memory only to scripts that have changed nothing yet, and
-// to remove what is not there is a change. A head counts what is below it.
-inline constexpr std::string_view kChange = KERF_LUA_IS_THERE KERF_LUA_IS_HIDDEN R"lua(
+// Redis runs no script that names a key which is not; ARGV[5]: the head's with one loss more ("":
+// without one); then by threes a field, its value as read and the new one ("": none). {1, number of
+// fields} if it was done; {0, 0} if something is not what was read: nothing is changed then.
+// ARGV[1] is "" for a bucket that is to be made: there may be no bucket on the way to it or behind
+// it. Nor where one below a head gets another `e`: what is hidden, or has come back, has not heard
+// what was forgotten, and the head would vouch for it. What adds no entry, and makes none longer by
+// more than 8 bytes, is done in a Redis that is full, too (maxmemory): it refuses what may need
+// memory only to scripts that have changed nothing yet, and to remove what is not there is a
+// change. A head counts what is below it.
+inline constexpr std::string_view kChange = KERF_LUA_IS_THERE KERF_LUA_STANDS R"lua(
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
 if (KEYS[3] and redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[3] then return {0, 0} end
 local follows = ARGV[3] ~= '' and ARGV[2] ~= ARGV[1]
 if ARGV[1] == '' or follows then
-  local hidden = is_hidden()
-  if hidden == nil then return unsure end
-  if hidden then return {0, 0} end
+  local others_above, others_below = above(), 0
+  if follows and ARGV[1] ~= '' then others_below = below() end
+  if not others_above or not others_below then return unsure() end
+  if others_above > 0 then return {0, 0} end
+  if others_below > 0 then
+    empty(ARGV[2], ARGV[5])
+    return {0, 0}
+  end
 end
 if ARGV[1] == '' then
-  local base, path = string.match(KEYS[1], '^(.*})([01]*)$')
+  local base, path = parts()
   if is_there(base, path, tonumber(redis.call('GET', KEYS[2]) or '0')) then return {0, 0} end
 end
-for at = 5, #ARGV, 3 do
+for at = 6, #ARGV, 3 do
   if read(ARGV[at]) ~= ARGV[at + 1] then return {0, 0} end
 end
 local adds, more, less = false, 0, 0
-for at = 5, #ARGV, 3 do
+for at = 6, #ARGV, 3 do
   adds = adds or (ARGV[at + 1] == '' and ARGV[at + 2] ~= '') or #ARGV[at + 2] > #ARGV[at + 1] + 8
   if ARGV[at + 1] == '' and ARGV[at + 2] ~= '' then more = more + 1 end
   if ARGV[at + 1] ~= '' and ARGV[at + 2] == '' then less = less + 1 end
@@ -81,7 +125,7 @@ end
 if not adds then redis.call('HDEL', KEYS[1], '') end
 if ARGV[4] ~= ARGV[3] then redis.call('HSET', KEYS[3], 'e', ARGV[4]) end
 if ARGV[2] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'e', ARGV[2]) end
-for at = 5, #ARGV, 3 do
+for at = 6, #ARGV, 3 do
   if ARGV[at + 2] == ARGV[at + 1] then -- It stays.
   elseif ARGV[at + 2] == '' then redis.call('HDEL', KEYS[1], ARGV[at])
   else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
@@ -256,9 +300,21 @@ return found
 // on the way would be found in the place of all behind it. ARGV[1]: the bit of its
 // fields, counted from 0, with which the number of the descendant begins that gets them; ARGV[2]:
 // how many bits that has; ARGV[3]: how many fields it has at least, ARGV[4]: how long the
-// descendants' paths are. 1 if it was done.
-inline constexpr std::string_view kSplit = R"lua(
+// descendants' paths are; ARGV[5]: the head's `e` as read, ARGV[6]: with one loss more, twice ""
+// without one. Below a head it is emptied where others are below it: else what it is split into
+// would have what is old, and nobody could tell. 1 if it was done.
+inline constexpr std::string_view kSplit = KERF_LUA_STANDS R"lua(
 if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[3]) then return 0 end
+if ARGV[5] ~= '' then
+  local others_below = below()
+  if not others_below then return unsure() end
+  if others_below > 0 then
+    if redis.call('HGET', head_key(), 'e') == ARGV[5] then
+      empty(redis.call('HGET', KEYS[1], 'e'), ARGV[6])
+    end
+    return 0
+  end
+end
 if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[4]) then
   redis.call('SET', KEYS[2], ARGV[4])
 end
