@@ -56,18 +56,24 @@ return 1
 // KEYS as above. ARGV[1]: the head's `e` as read, ARGV[2]: its new one; ARGV[3]: how many entries
 // it says were removed ('': what it says stays); then by threes a path, the `e` of its bucket as
 // read ('': there is none, nor one on the way to it or behind it), and its new one: of all paths
-// below the base bucket. What the head says of entries is counted anew. 1 if it was done, 0 if
-// something is not what was read.
+// below the base bucket. Below a head that is there one that is to stay as it was need only be
+// there: behind an epoch others raise buckets all the time. What the head says of entries is
+// counted anew. 1 if it was done, 0 if something is not what was read.
 inline constexpr std::string_view kFollow = KERF_LUA_IS_BELOW R"lua(
 if (redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[1] then return 0 end
+local function stays(at)
+  return ARGV[1] ~= '' and ARGV[at + 1] ~= '' and ARGV[at + 1] == ARGV[at + 2]
+end
 for at = 4, #ARGV, 3 do
-  if (redis.call('HGET', KEYS[1] .. ARGV[at], 'e') or '') ~= ARGV[at + 1] then return 0 end
+  local epoch = redis.call('HGET', KEYS[1] .. ARGV[at], 'e') or ''
+  if epoch == '' and stays(at) then return 0 end
+  if epoch ~= ARGV[at + 1] and not stays(at) then return 0 end
   if ARGV[at + 1] == '' and is_there(ARGV[at]) then return 0 end
 end
 local count = 0
 redis.call('HDEL', KEYS[3], '')
 for at = 4, #ARGV, 3 do
-  redis.call('HSET', KEYS[1] .. ARGV[at], 'e', ARGV[at + 2])
+  if not stays(at) then redis.call('HSET', KEYS[1] .. ARGV[at], 'e', ARGV[at + 2]) end
   count = count + redis.call('HLEN', KEYS[1] .. ARGV[at]) - 1
 end
 redis.call('HSET', KEYS[3], 'e', ARGV[2], 'n', string.format('%.0f', count))

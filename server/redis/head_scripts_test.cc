@@ -309,6 +309,17 @@ TEST_F(HeadScriptsTest, WhatLiesBelowAHeadIsCountedWhereAllOfItIsWhatWasRead) {
   HaveTwo({{"e", "h"}, {"x", "5"}});
   EXPECT_EQ(follow({"h", "h2", "7"}), "1");
   EXPECT_EQ(At(kHead)["x"], "7");
+  // One that is to stay may be raised meanwhile, and not be split.
+  const Words stays = {"h", "h2", "", "0", "a", "a", "10", "b", "b", "11", "", "c2"};
+  HaveTwo(kHeadOfTwo);
+  Put(kBase + "10", {{"e", "raised"}});
+  EXPECT_EQ(OfBase(redis_scripts::kFollow, stays), "1");
+  EXPECT_EQ(At(kBase + "10"), (Fields{{"e", "raised"}, {"y", "1"}, {"z", "2"}}));
+  EXPECT_EQ(At(kBase + "11"), (Fields{{"e", "c2"}}));
+  EXPECT_EQ(At(kHead), (Fields{{"e", "h2"}, {"n", "3"}}));
+  HaveTwo(kHeadOfTwo);
+  Ask({"DEL", kBase + "10"});
+  EXPECT_EQ(OfBase(redis_scripts::kFollow, stays), "0");
   HaveTwo({});
   Put(kBase + "10", {{"e", "other"}});
   EXPECT_EQ(follow({"", "h", ""}), "0") << "another bucket";
