@@ -135,6 +135,17 @@ TEST_F(HeadScriptsTest, AHeadCountsWhatComesAndWhatGoes) {
   EXPECT_EQ(At(kHead)["n"], "0");
 }
 
+// Somebody has written something else there: what is changed is changed as a whole all the same.
+TEST_F(HeadScriptsTest, ACountThatIsNoneIsCountedFromNothing) {
+  for (const std::string none : {"", "many", "nan", "inf", "-inf", "1e300", "-7", "0x"}) {
+    Have(kBucketOfTwo, {{"e", "h"}, {"n", none}, {"x", none}});
+    EXPECT_THAT(Change({"b", "b", "h", "h", "z", "", "5"}), ElementsAre("1", "4")) << none;
+    EXPECT_EQ(At(kHead)["n"], "1") << none;
+    EXPECT_THAT(Change({"b", "b", "h", "h", "y", "2", "", "z", "5", ""}), ElementsAre("1", "2"));
+    EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "0"}, {"x", "2"}})) << none;
+  }
+}
+
 TEST_F(HeadScriptsTest, WithoutAHeadNothingIsCounted) {
   for (const Words& keys : {Words{kBase, kLongest}, Words{kBase, kLongest, kHead}}) {
     Have({{"e", "b"}, {"y", "2"}}, {});
@@ -371,6 +382,11 @@ TEST_F(HeadScriptsTest, WhoLooksAtBucketsSeesTheHeadAndOneIsMadeBelowNone) {
   EXPECT_THAT(ask(redis_scripts::kFind, {std::string(24, '0')}), ElementsAre("0", "", "", ""));
   Put(kHead, {{"e", "h"}});
   EXPECT_THAT(ask(redis_scripts::kDrop, {}), ElementsAre("1", "0"));
+  EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
+  // Also what is hidden.
+  HaveTwo(kHeadOfTwo);
+  Put(kBase + "1", {{"e", "a"}});
+  EXPECT_THAT(ask(redis_scripts::kDrop, {}), ElementsAre("3", "3"));
   EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
 }
 

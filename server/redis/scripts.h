@@ -131,8 +131,10 @@ for at = 6, #ARGV, 3 do
   else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
 end
 local function add(field, count)
-  local sum = tonumber(redis.call('HGET', KEYS[3], field) or '0') + count
-  redis.call('HSET', KEYS[3], field, string.format('%.0f', math.max(sum, 0)))
+  -- What is no number, or none that Lua can count on from, is a count that nobody knows any more.
+  local sum = (tonumber(redis.call('HGET', KEYS[3], field) or '0') or 0) + count
+  if not (sum >= 0 and sum < 2 ^ 53) then sum = math.max(count, 0) end
+  redis.call('HSET', KEYS[3], field, string.format('%.0f', sum))
 end
 if ARGV[4] ~= '' and more ~= less then add('n', more - less) end
 if ARGV[4] ~= '' and less > 0 then add('x', less) end
@@ -213,7 +215,9 @@ return redis.call('DEL', KEYS[1])
 )lua";
 
 // KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. All of its
-// buckets go: how many they were, and how many entries they had.
+// buckets go, also those that others hide, within a bound: a worker may remember the path of one,
+// and would believe it in the place of what comes behind the drop. How many they were, and how many
+// entries they had.
 inline constexpr std::string_view kDrop = R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local buckets, entries, looked_at = 0, 0, 0
@@ -226,7 +230,8 @@ local function visit(path)
     buckets = buckets + 1
     entries = entries + fields - redis.call('HEXISTS', key, 'e')
     redis.call('DEL', key)
-  elseif #path < longest then
+  end
+  if #path < longest and (fields == 0 or looked_at < 65536) then
     visit(path .. '0')
     visit(path .. '1')
   end
