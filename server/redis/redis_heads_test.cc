@@ -360,6 +360,34 @@ TEST_F(RedisHeadsTest, ADroppedRepositoryLeavesNothing) {
   EXPECT_EQ(CountOf(Cat("?:{", tag_)), 0u);
 }
 
+// The way from one layout to another: dropped, and made again by who makes such. Who has it in
+// memory as it was goes on with it as it is.
+TEST_F(RedisHeadsTest, WhatIsDroppedIsMadeAgainAsWhoMakesItDoes) {
+  const auto two = Open(RedisLayout::kLazy);
+  const auto three = Open(RedisLayout::kHeads);
+  const std::vector<std::pair<RedisIndex*, RedisIndex*>> ways = {{two.get(), three.get()},
+                                                                 {three.get(), two.get()}};
+  for (const auto& [from, to] : ways) {
+    ASSERT_TRUE(Commit(*from, 1, {kOne, kElsewhere}).ok());
+    EXPECT_EQ(Field(Meta(), "version"), from == two.get() ? "2" : "3");
+    ExpectAdvance(*from, 2, 0, 0);
+    EXPECT_EQ(VerdictOf(*to, 2, kOne), Verdict::kDuplicate);
+    ASSERT_TRUE(WaitFor(to->Drop(kRepository, std::nullopt, 1'000'000)).ok());
+    ASSERT_TRUE(Commit(*to, 3, {kOne}).ok());
+    EXPECT_EQ(Field(Meta(), "version"), to == two.get() ? "2" : "3");
+    EXPECT_EQ(EpochAt(Head()), to == two.get() ? "" : EncodeEpoch({0, 0}));
+    EXPECT_EQ(VerdictOf(*from, 3, kElsewhere), Verdict::kNew);
+    EXPECT_EQ(VerdictOf(*from, 3, kOne), Verdict::kDuplicate);
+    ASSERT_TRUE(Commit(*from, 3, {kElsewhere, kBesideIt}).ok());
+    ExpectAdvance(*to, 4, 0, 0);
+    EXPECT_EQ(VerdictOf(*from, 4, kElsewhere), Verdict::kDuplicate);
+    EXPECT_TRUE(absl::IsFailedPrecondition(Commit(*from, 3, {kOne})));
+    EXPECT_EQ(Stats(*from).epoch, 4u);
+    ASSERT_TRUE(WaitFor(to->Drop(kRepository, std::nullopt, 1'000'000)).ok());
+    EXPECT_EQ(CountOf(Cat("?:{", tag_)), 0u);
+  }
+}
+
 // A Redis that has reached maxmemory takes no entries; it takes all that a collection asks.
 TEST_F(RedisHeadsTest, ARedisThatIsFullRaisesBelievesAndForgets) {
   const auto index = Open();
