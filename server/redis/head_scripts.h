@@ -42,14 +42,17 @@ return redis.call('HMGET', KEYS[1], unpack(ARGV, 5))
 
 // KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. ARGV[1]: the
 // head's `e` as read, ARGV[2]: its new one; ARGV[3]: the `e` of a bucket that is made if there is
-// none at all; ARGV[4]: '1' if what has been removed goes on to count. 1 if it was done.
+// none at all; ARGV[4]: '1' if what has been removed goes on to count; ARGV[5]: the head's new `e`
+// if one is made below a head that was there: it is lost, though it was there when it was looked
+// at. 1 if it was done.
 inline constexpr std::string_view kRaise = KERF_LUA_IS_BELOW R"lua(
 if (redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[1] then return 0 end
 -- First: a Redis that is full takes what follows a removal.
 if ARGV[4] == '1' then redis.call('HDEL', KEYS[3], '')
 else redis.call('HDEL', KEYS[3], 'x') end
-redis.call('HSET', KEYS[3], 'e', ARGV[2])
-if not is_there('') then redis.call('HSET', KEYS[1], 'e', ARGV[3]) end
+local has_bucket = is_there('')
+redis.call('HSET', KEYS[3], 'e', (has_bucket or ARGV[1] == '') and ARGV[2] or ARGV[5])
+if not has_bucket then redis.call('HSET', KEYS[1], 'e', ARGV[3]) end
 return 1
 )lua";
 

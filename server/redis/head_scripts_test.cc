@@ -275,7 +275,8 @@ TEST_F(HeadScriptsTest, ASplitRemovesWhatIsHiddenUpToWhereItGoes) {
 }
 
 TEST_F(HeadScriptsTest, AHeadIsRaisedAsItWasReadAndHasABucket) {
-  const auto raise = [&](const Words& arguments) {
+  const auto raise = [&](Words arguments) {
+    arguments.emplace_back("lost");
     return OfBase(redis_scripts::kRaise, arguments);
   };
   Have({}, {});
@@ -297,6 +298,7 @@ TEST_F(HeadScriptsTest, AHeadIsRaisedAsItWasReadAndHasABucket) {
   Have({}, {{"e", "h"}});
   EXPECT_EQ(raise({"h", "h2", "b", "0"}), "1");
   EXPECT_EQ(At(kBase), (Fields{{"e", "b"}}));
+  EXPECT_EQ(At(kHead)["e"], "lost");
 }
 
 TEST_F(HeadScriptsTest, WhatLiesBelowAHeadIsCountedWhereAllOfItIsWhatWasRead) {

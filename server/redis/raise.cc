@@ -126,12 +126,13 @@ class Raise {
     co_return co_await WaitForEveryMaster(client_, replica_count_);
   }
 
-  // A head is raised as it was seen; whoever changes it meanwhile is seen by the next round.
+  // A head is raised as it was seen; whoever changes it meanwhile is seen by the next round, and so
+  // is the loss of all that is below it.
   ScriptCall RaiseOf(std::uint32_t base, const BucketHead& head) const {
     const bool is_told_again = head.is_there() && head.epoch == epoch_;
     return {KeysOf(repository_.tag, base, ""),
             {head.value, EncodeHead(epoch_), index_codec::EncodeFollowing({epoch_, 0}),
-             is_told_again ? "1" : "0"}};
+             is_told_again ? "1" : "0", index_codec::EncodeEpoch({epoch_, 1})}};
   }
   // What is lost below a head that has the epoch is made with it.
   ScriptCall MakeOf(std::uint32_t base, std::string_view path, const BucketHead& head) const {

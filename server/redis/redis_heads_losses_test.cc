@@ -115,6 +115,24 @@ TEST_F(RedisHeadLossesTest, ALostBucketIsMadeByWhoTellsAnEpoch) {
   EXPECT_EQ(Stats(*index).epoch, 4u);
 }
 
+// It was there when AdvanceEpoch looked, and is not when it raises the head.
+TEST_F(RedisHeadLossesTest, ABucketThatIsLostBehindTheLookHoldsTheEpochBack) {
+  const auto index = Open();
+  ASSERT_TRUE(Commit(*index, 1, {kOne}).ok());
+  ExpectAdvance(*index, 3, 0, 0);
+  const auto raises = [this](const RedisCommand& command) {
+    return command.key == Bucket() &&
+           std::count(command.arguments.begin(), command.arguments.end(), EncodeEpoch({4, 0})) > 0;
+  };
+  const auto other = OpenOvertaken(RedisLayout::kHeads, raises, [this] { Ask({"DEL", Bucket()}); });
+  ExpectAdvance(*other, 4, 3, 0);
+  EXPECT_EQ(Stats(*index).epoch, 0u);
+  ExpectAdvance(*index, 4, 0, 0);
+  EXPECT_EQ(EpochAt(Head()), EncodeEpoch({4, 0}));
+  EXPECT_EQ(EpochAt(Bucket()), EncodeFollowing({4, 0}));
+  EXPECT_EQ(Stats(*index).epoch, 4u);
+}
+
 // Where a path meets it that is drawn anew for each epoch: three of four of them do, at least.
 TEST_F(RedisHeadLossesTest, ABucketThatIsLostBesideOthersIsMadeByWhoTellsAnEpoch) {
   const auto index = Open();

@@ -77,9 +77,9 @@ Task<absl::StatusOr<bool>> ResetHeads(RedisClient& client, const RedisRepository
                                      removed_count > 0 ? Cat(removed_count) : ""));
       continue;
     }
-    raises.push_back(
-        {KeysOf(repository.tag, below.front().base, ""),
-         {head.value, EncodeHead(epoch), index_codec::EncodeFollowing({epoch, 0}), "1"}});
+    raises.push_back({KeysOf(repository.tag, below.front().base, ""),
+                      {head.value, EncodeHead(epoch), index_codec::EncodeFollowing({epoch, 0}), "1",
+                       EncodeHead(epoch)}});
   }
   const bool are_any = !raises.empty() || !follows.empty();
   RedisReplies replies =
