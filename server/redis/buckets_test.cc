@@ -129,6 +129,8 @@ TEST(BucketsTest, WhatIsMadeSaysWhetherItWasLost) {
   EXPECT_EQ(EpochChange(first, {}),
             std::make_pair(std::string(), index_codec::EncodeFollowing({4, 0})));
   EXPECT_EQ(HeadChange(first), std::make_pair(std::string(), EncodeHead(4)));
+  EXPECT_EQ(WithLoss(*ParseHead(EncodeHead(4))), index_codec::EncodeEpoch({4, 1}));
+  EXPECT_EQ(WithLoss(BucketHead()), "");
   const BucketContent lost = Below(BucketContent(), 5, 1);
   EXPECT_EQ(EpochChange(lost, {}).second, index_codec::EncodeFollowing({5, 0}));
   EXPECT_EQ(HeadChange(lost),
