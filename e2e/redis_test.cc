@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "e2e/redis_fixture.h"
 #include "e2e/slow_proxy.h"
 #include "server/redis/testing/test_redis.h"
+#include "server/testing/notify_socket.h"
 
 namespace kerf::e2e {
 namespace {
@@ -25,6 +27,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr char kPassword[] = "correct horse battery staple";
 // As long as uploads must outlive a Redis that is gone.
@@ -288,11 +291,16 @@ TEST_F(RefusedRedisTest, WhatIsWrongWithARedisIsSaid) {
   EXPECT_THAT(end.err, HasSubstr("--data-dir"));
   // Gone, and nobody waits until it is back.
   redis.Do({"kill", "1"});
+  const std::string manager = Cat("@kerf-e2e-redis-", getpid());
+  NotifySocket socket(manager);
+  world_.SetEnvironment("NOTIFY_SOCKET", manager);
   const auto waiting =
       world_.StartOther({BuiltProgram("server/kerfd"), "--listen", "unix:server/other", "--redis",
                          address, "--redis-password-file", password, "--metrics-listen",
                          "127.0.0.1:0", "--metrics-ready-file", "server/metrics"});
-  // Which is said at once, in the log and to who asks whether it is ready.
+  // Which is said at once, in the log, to who has started it and to who asks whether it is ready.
+  EXPECT_THAT(socket.Next().value_or(""),
+              AllOf(StartsWith("EXTEND_TIMEOUT_USEC=60000000\n"), HasSubstr("waiting for Redis")));
   const std::string ready = ReadinessOf("server/metrics", seconds(2));
   EXPECT_THAT(ready, AllOf(HasSubstr("503"), HasSubstr("waiting for Redis"), HasSubstr(address)));
   waiting->Signal(SIGTERM);
