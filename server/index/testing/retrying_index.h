@@ -3,6 +3,7 @@
 // them has made: fewer entries to forget, an epoch that is raised already.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -19,17 +20,33 @@ namespace kerf {
 class RetryingIndex final : public ForwardingIndex {
  public:
   // A call that still fails after `patience` is answered as it is. `repeat_count` counts, and
-  // outlives it.
+  // outlives it. A lookup that finds something unverified is repeated so often: an index may say so
+  // while part of it moves (docs/adr/0022).
   RetryingIndex(std::unique_ptr<Index> index, std::chrono::seconds patience,
-                std::atomic<std::uint64_t>* repeat_count)
-      : ForwardingIndex(std::move(index)), patience_(patience), repeat_count_(*repeat_count) {}
+                std::atomic<std::uint64_t>* repeat_count, int max_unverified_repeats = 0)
+      : ForwardingIndex(std::move(index)),
+        patience_(patience),
+        repeat_count_(*repeat_count),
+        max_unverified_repeats_(max_unverified_repeats) {}
 
   Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const Digest> digests,
                             std::span<LookupResult> results) override {
-    return Repeat([&] {
-      return WaitFor(ForwardingIndex::Lookup(repository, session_epoch, digests, results));
-    });
+    const auto ask = [&] {
+      return Repeat([&] {
+        return WaitFor(ForwardingIndex::Lookup(repository, session_epoch, digests, results));
+      });
+    };
+    absl::Status status = ask();
+    for (int times = 0; times < max_unverified_repeats_ && status.ok(); ++times) {
+      const auto is_unverified = [](const LookupResult& result) {
+        return result.verdict == Verdict::kUnverified;
+      };
+      if (std::none_of(results.begin(), results.end(), is_unverified)) break;
+      std::this_thread::sleep_for(kPause);
+      status = ask();
+    }
+    return status;
   }
   Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const IndexEntry> entries, bool replace) override {
@@ -88,6 +105,8 @@ class RetryingIndex final : public ForwardingIndex {
   }
 
  private:
+  static constexpr std::chrono::milliseconds kPause{10};
+
   static const absl::Status& StatusOf(const absl::Status& status) { return status; }
   template <typename Value>
   static const absl::Status& StatusOf(const absl::StatusOr<Value>& result) {
@@ -103,12 +122,13 @@ class RetryingIndex final : public ForwardingIndex {
       if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return result;
       if (std::chrono::steady_clock::now() >= end) return result;
       ++repeat_count_;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::sleep_for(kPause);
     }
   }
 
   const std::chrono::seconds patience_;
   std::atomic<std::uint64_t>& repeat_count_;
+  const int max_unverified_repeats_;
 };
 
 }  // namespace kerf
