@@ -37,6 +37,11 @@ struct Kernel {
 struct Mutant {
   const char* kernel;
   std::uint32_t line;
+  // "barrier", or the mask, as "0x1f".
+  const char* kind;
+  // Which one of that kind in the kernel, from 1, and of how many.
+  std::uint32_t place;
+  std::uint32_t count;
   const char* what;
 };
 

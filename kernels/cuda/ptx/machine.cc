@@ -82,6 +82,7 @@ void Machine::RunBlock() {
   }
   for (std::uint32_t interval = 0; !waiting.empty(); ++interval) {
     Order(waiting);
+    ++interval_count_;
     if (interval == kMostIntervals || RunInterval(waiting) == Stop::kEndless) {
       Report(FindingKind::kEndless, *waiting.front(), 0, "it does not end");
       return;

@@ -62,6 +62,10 @@ class Machine {
     mutated_number_ = number;
   }
 
+  // How often the blocks of all launches so far have gone from one barrier to the next: what a
+  // kernel that needs more rounds for the same answer has more of.
+  std::uint64_t interval_count() const { return interval_count_; }
+
   // What follows is for kernels.
   std::uint32_t block() const { return block_; }
   std::uint32_t block_count() const { return shape_.block_count; }
@@ -202,6 +206,7 @@ class Machine {
   Findings& findings_;
   const ModuleKernels* mutated_ = nullptr;
   std::uint32_t mutated_number_ = 0;
+  std::uint64_t interval_count_ = 0;
 
   // Of the launch.
   const ModuleKernels* module_ = nullptr;

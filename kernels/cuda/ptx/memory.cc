@@ -1,9 +1,11 @@
 #include "kernels/cuda/ptx/memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "base/strings.h"
 
 namespace kerf::cuda::ptx {
@@ -26,8 +28,9 @@ void Memory::Taken(std::span<const std::span<std::uint8_t>> arrays) {
   batch_times_.push_back(clock_.Next());
   for (const std::span<std::uint8_t> bytes : arrays) {
     const auto begin = reinterpret_cast<std::uint64_t>(bytes.data());
+    const auto number = static_cast<std::uint32_t>(arrays_.size());
     arrays_.push_back(std::make_unique<Array>(
-        Array{begin, begin + bytes.size(), Cells(bytes.size(), kWordShift), 0, group}));
+        Array{begin, begin + bytes.size(), Cells(bytes.size(), kWordShift), 0, group, number}));
   }
   std::sort(arrays_.begin(), arrays_.end(),
             [](const auto& a, const auto& b) { return a->begin < b->begin; });
@@ -73,6 +76,32 @@ void Memory::CopiedOut(std::span<const std::uint8_t> bytes) {
                       " was written by nobody"));
     return;
   }
+}
+
+void Memory::ForEachWritten(const VisitWritten& visit) const {
+  for (const auto& array : arrays_) {
+    const std::uint64_t unit_bytes = std::uint64_t{1} << array->cells.unit_shift();
+    const std::uint64_t size_bytes = array->end - array->begin;
+    for (std::uint64_t offset = 0; offset < size_bytes; offset += unit_bytes) {
+      const std::uint32_t written = array->cells.Of(offset)->write_time;
+      if (written == 0 || written < BatchTime(*array)) continue;
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(array->begin + offset);
+      visit(array->number, offset, {bytes, std::min(unit_bytes, size_bytes - offset)});
+    }
+  }
+}
+
+std::uint64_t Memory::HashOfWritten() const {
+  // A sum, since arrays lie in another order in each process.
+  std::uint64_t sum = 0;
+  ForEachWritten(
+      [&](std::uint32_t array, std::uint64_t offset, std::span<const std::uint8_t> bytes) {
+        std::uint64_t value = 0;
+        std::memcpy(&value, bytes.data(), bytes.size());
+        sum += Random(Random(std::uint64_t{array} << 40 | offset).Next() ^ value).Next();
+      });
+  return sum;
 }
 
 void Memory::CountBytes(Array& array) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -68,6 +69,8 @@ struct Array {
   std::uint64_t copied_bytes = 0;
   // What kernels have written before the last copy into its group is of the batch before.
   std::uint32_t group;
+  // The first one that was taken is 0.
+  std::uint32_t number;
 };
 
 // Not thread-safe.
@@ -85,6 +88,13 @@ class Memory final : public MemoryWatcher {
   Array* Find(std::uint64_t address, std::size_t size_bytes) const;
   // When the group's memory came to be of the batch that it is of.
   std::uint32_t BatchTime(const Array& array) const { return batch_times_[array.group]; }
+  // Calls visit(array, offset, bytes), by the array's number, for each word, or byte where bytes
+  // are written, that kernels have left there for the batch that it is of.
+  using VisitWritten = std::function<void(std::uint32_t array, std::uint64_t offset,
+                                          std::span<const std::uint8_t> bytes)>;
+  void ForEachWritten(const VisitWritten& visit) const;
+  // Of all that: the same in each process, for the same launches in the same order.
+  std::uint64_t HashOfWritten() const;
   // Before the first store of less than a word. Who has read it in this launch is forgotten.
   static void CountBytes(Array& array);
 

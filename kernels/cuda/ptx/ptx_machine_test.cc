@@ -111,6 +111,27 @@ TEST_F(MachineTest, RunsThreadsToTheirBarriers) {
   for (std::uint32_t thread = 0; thread < kThreads; ++thread) EXPECT_EQ(A(thread), thread ^ 1);
 }
 
+// So a kernel that has become another one is seen where its answer is the same.
+TEST_F(MachineTest, TellsWhatKernelsLeaveAndHowOftenTheyWait) {
+  EXPECT_EQ(memory_.HashOfWritten(), 0u);
+  Run("Neighbours");
+  // To the barrier, and to the end.
+  EXPECT_EQ(machine_.interval_count(), 2u);
+  const std::uint64_t hash = memory_.HashOfWritten();
+  EXPECT_NE(hash, 0u);
+  Run("Neighbours");
+  EXPECT_EQ(memory_.HashOfWritten(), hash);
+  EXPECT_EQ(machine_.interval_count(), 4u);
+  a_[kGapWords + 3] ^= 1;
+  EXPECT_NE(memory_.HashOfWritten(), hash);
+  // What was left for the batch before is nothing.
+  memory_.CopiedIn(Bytes(a_));
+  EXPECT_EQ(memory_.HashOfWritten(), 0u);
+  Run("GlobalBytes");
+  EXPECT_NE(memory_.HashOfWritten(), 0u);
+  ExpectNothing();
+}
+
 TEST_F(MachineTest, FindsWhatNoBarrierOrders) {
   Run("SharedRace");
   EXPECT_THAT(findings_.Text(), HasSubstr("block_faults.ptx:"));

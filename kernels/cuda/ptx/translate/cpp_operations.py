@@ -159,7 +159,7 @@ def _mask_of(writer, instruction, operand, ptx_type):
     # One that is all low bits loses its highest, others their lowest: what the mask is for, at any rate.
     is_low = number & (number + 1) == 0
     changed = number & ~(1 << (number.bit_length() - 1)) if is_low else number & (number - 1)
-    mutant = writer.mutants.add(writer.kernel, instruction, f"the mask {number:#x} is {changed:#x}")
+    mutant = writer.mutants.add(writer.kernel, instruction, f"{number:#x}", f"the mask {number:#x} is {changed:#x}")
     kind = c_type(ptx_type)
     return f"(m.mutant() == {mutant} ? {kind}({changed}ull) : {kind}({number}ull))"
 

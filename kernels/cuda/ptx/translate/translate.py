@@ -32,11 +32,20 @@ class Mutants:
     """What can be changed in a module, numbered from 1."""
 
     def __init__(self):
+        # (kernel, line, kind, which one of that kind in the kernel, what): a kind is "barrier", or a mask.
         self.all = []
+        # {(kernel, kind): how many}
+        self.counts = {}
 
-    def add(self, kernel, instruction, what):
-        self.all.append((kernel.name, instruction.line, what))
+    def add(self, kernel, instruction, kind, what):
+        place = self.counts.get((kernel.name, kind), 0) + 1
+        self.counts[kernel.name, kind] = place
+        self.all.append((kernel.name, instruction.line, kind, place, what))
         return len(self.all)
+
+    def rows(self):
+        for name, line, kind, place, what in self.all:
+            yield f"  {{{quoted(name)}, {line}, {quoted(kind)}, {place}, {self.counts[name, kind]}, {quoted(what)}}},\n"
 
 
 class KernelText:
@@ -84,7 +93,7 @@ class KernelText:
         kept = " ".join(f"t.kept[{slot}] = {register[1:]};" for slot, register in enumerate(self.live[index]))
         stop = f"{kept} t.resume_at = {place}; t.line = {instruction.line}; return Stop::kBarrier;"
         if self.mutants is not None:
-            mutant = self.mutants.add(self.kernel, instruction, "a barrier is left out")
+            mutant = self.mutants.add(self.kernel, instruction, "barrier", "a barrier is left out")
             stop = f"if (m.mutant() != {mutant}) {{ {stop} }}"
         return f"  {stop}\n bar_{place}:;\n"
 
@@ -151,8 +160,10 @@ def translate(text, path, symbol, has_mutants):
     lines.append("};\n\nconst std::uint32_t kStaticSharedBytes[] = {")
     lines += ", ".join(map(str, [*module.static_shared.values(), 0]))
     lines.append("};\n\nconst Mutant kMutants[] = {\n")
-    for name, line, what in (mutants.all if mutants is not None else []) + [("", 0, "")]:
-        lines.append(f"  {{{quoted(name)}, {line}, {quoted(what)}}},\n")
+    if mutants is not None:
+        lines += mutants.rows()
+    # Of none there would be no array.
+    lines.append('  {"", 0, "", 0, 0, ""},\n')
     mutant_count = len(mutants.all) if mutants is not None else 0
     lines.append(f"}};\n\n}}  // namespace\n\nextern const ModuleKernels {symbol};\nconst ModuleKernels {symbol} = {{\n    {quoted(path)},\n    kKernels,\n"
                  f"    {{kStaticSharedBytes, {len(module.static_shared)}}},\n    {{kMutants, {mutant_count}}},\n}};\n\n"

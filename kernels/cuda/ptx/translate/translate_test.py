@@ -86,12 +86,17 @@ class TranslateTest(unittest.TestCase):
 
     def test_mutants_are_barriers_and_masks(self):
         lines = ("and.b32 %r1, %r2, 31;", "bar.sync 0;", "and.b32 %r1, %r2, -16;", "and.b32 %r1, %r2, %r3;",
-                 "or.b32 %r1, %r2, 7;")
+                 "or.b32 %r1, %r2, 7;", "and.b32 %r4, %r2, 31;")
         made = translated(*lines, has_mutants=True)
         self.assertIn("r1 = U32(r2) & (m.mutant() == 1 ? U32(15ull) : U32(31ull));", made)
         self.assertIn("if (m.mutant() != 2) {", made)
         self.assertIn("(m.mutant() == 3 ? U32(4294967264ull) : U32(4294967280ull))", made)
-        self.assertIn("{kMutants, 3}", made)
+        self.assertIn("{kMutants, 4}", made)
+        # Which one of its kind in the kernel, and of how many.
+        for row in ('13, "0x1f", 1, 2, "the mask 0x1f is 0xf"', '14, "barrier", 1, 1, "a barrier is left out"',
+                    '15, "0xfffffff0", 1, 1, "the mask 0xfffffff0 is 0xffffffe0"',
+                    '18, "0x1f", 2, 2, "the mask 0x1f is 0xf"'):
+            self.assertIn(f'  {{"Kernel", {row}}},\n', made)
         self.assertNotIn("mutant()", translated(*lines))
 
 
