@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "kernels/chunker.h"
 #include "kernels/cuda/check/fuzz_cases.h"
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/cut_rule.h"
@@ -358,7 +359,8 @@ std::vector<Workload> MakeWorkloads(std::uint64_t seed) {
   }
   all.push_back(LongPath(random));
   // Windows of more candidates than a block of Edges has numbers of.
-  for (const std::string_view profile : {"mincdc:min=4096,max=65536", "maxcdc:min=4096,max=65536"}) {
+  for (const std::string_view profile :
+       {"mincdc:min=4096,max=65536", "maxcdc:min=4096,max=65536"}) {
     all.push_back(Mixed(PlanOf(profile, kDigests[0]), 512 << 10, data, random));
   }
   for (const DigestAlgorithm digest : kDigests) all.push_back(ManyPieces(69'000, digest, random));

@@ -1,12 +1,18 @@
-// ptx_mutants [SHARD/COUNT [SEED]]: changes the PTX of the plug-in's kernels in one place after
-// another (a barrier is left out, a mask is another one), and says of which changes nobody takes
-// notice: neither the machine, which finds what a GPU would not forgive, nor who compares cuts and
-// digests with the CPU's.
+// ptx_mutants [SHARD/COUNT [SEED [ONE_IN]]]: changes the PTX of the plug-in's kernels in one place
+// after another (a barrier is left out, a mask is another one), and says of which changes nobody
+// takes notice: neither the machine, which finds what a GPU would not forgive, nor who compares
+// cuts and digests with the CPU's, nor who sees which pieces are given to the CPU, nor who compares
+// what kernels leave in the device's memory (ptx_memory_test holds that of the unchanged ones to
+// the emulator's). Of changes that change nothing (equivalent_mutants.h) nobody may. With ONE_IN
+// only one in so many is tried.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,48 +21,36 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/random.h"
-#include "base/strings.h"
-#include "kernels/cuda/check/fuzz_cases.h"
 #include "kernels/cuda/device/emulated_device.h"
-#include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/cpu_comparison.h"
+#include "kernels/cuda/ptx/equivalent_mutants.h"
 #include "kernels/cuda/ptx/modules.h"
+#include "kernels/cuda/ptx/mutant_workloads.h"
 #include "kernels/cuda/ptx/ptx_machine.h"
 #include "kernels/profile.h"
 
 namespace kerf::cuda::ptx {
 namespace {
 
-constexpr std::string_view kProfiles[] = {"gear-8k",   "fastcdc-8k",    "fastcdc2020-8k",
-                                          "crc-8k",    "rabin-8k",      "mincdc-8k",
-                                          "maxcdc-8k", "maxp-local-8k", "fastcdc2020-64k"};
-constexpr DigestAlgorithm kDigests[] = {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256};
-// Small ones first: most mutants are found by them.
-constexpr std::size_t kSizesBytes[] = {48 << 10, 320 << 10, 2 << 20};
-constexpr std::size_t kSmallPieces = 24;
-// Of any plan and any pieces.
-constexpr std::size_t kFuzzedBatches = 120;
-constexpr std::size_t kFuzzedBytes = 256 << 10;
-
-struct Workload {
-  std::shared_ptr<const BatchPlan> plan;
-  SlotLimits limits;
-  std::vector<std::uint8_t> bytes;
-  std::vector<SlotPiece> pieces;
-  // What runs in it.
-  std::set<const Kernel*> kernels;
-};
-
 struct ChosenMutant {
   const ModuleKernels* module = nullptr;
   std::uint32_t number = 0;
 };
 
-// Why it is no good; nothing: all is well.
-std::optional<std::string> Notice(Workload& workload, std::uint64_t seed,
-                                  const ChosenMutant& mutant) {
+// What has become of a batch.
+struct Outcome {
+  // A finding of the machine, or what differs from the CPU; empty: all is well.
+  std::string fault;
+  // By piece: not given to the CPU.
+  std::vector<bool> is_cut;
+  // What kernels have left, and how often their blocks have waited.
+  std::uint64_t hash = 0;
+  std::uint64_t interval_count = 0;
+  std::set<const Kernel*> kernels;
+};
+
+Outcome RunBatch(const Workload& workload, std::uint64_t seed, const ChosenMutant& mutant) {
   const auto machine = std::make_shared<PtxMachine>(seed);
   machine->machine.set_mutant(mutant.module, mutant.number);
   EmulatedDevice device(PtxDeviceOptions(machine));
@@ -70,79 +64,40 @@ std::optional<std::string> Notice(Workload& workload, std::uint64_t seed,
     status = answer.status();
     is_done = answer.ok() && *answer;
   }
-  if (mutant.module == nullptr) workload.kernels = machine->launched;
-  if (!status.ok()) return std::string(status.message());
+  Outcome outcome;
+  outcome.kernels = machine->launched;
+  if (!status.ok()) {
+    outcome.fault = status.ToString();
+    return outcome;
+  }
   std::vector<ComparedPiece> compared;
   for (std::size_t number = 0; number < workload.pieces.size(); ++number) {
     const SlotPiece& piece = workload.pieces[number];
     ComparedPiece each{
         workload.plan, (*slot)->bytes().subspan(piece.offset, piece.size_bytes), piece.is_end, {}};
-    if ((*slot)->TakeCuts(number, each.cuts)) compared.push_back(std::move(each));
+    outcome.is_cut.push_back((*slot)->TakeCuts(number, each.cuts));
+    if (outcome.is_cut.back()) compared.push_back(std::move(each));
   }
-  const std::string difference = DifferenceOfAny(compared);
-  if (!difference.empty()) return difference;
-  return std::nullopt;
+  outcome.fault = DifferenceOfAny(compared);
+  outcome.hash = machine->memory.HashOfWritten();
+  outcome.interval_count = machine->machine.interval_count();
+  return outcome;
 }
 
-// A batch of pieces of about the same size, with some that are small, empty, or at their end.
-Workload NamedWorkload(std::string_view profile, DigestAlgorithm digest, std::size_t size_bytes,
-                       const FuzzData& data, Random& random) {
-  Workload workload;
-  workload.plan = MakeBatchPlan(*ParseProfile(profile), digest);
-  KERF_CHECK(workload.plan != nullptr);
-  workload.limits = {.batch_bytes = size_bytes, .piece_count = kSmallPieces + 4};
-  workload.bytes.resize(size_bytes);
-  random.Fill(workload.bytes);
-  // A part in which repetitions make few marks, or many.
-  data.Fill(random, std::span(workload.bytes).subspan(size_bytes / 2, size_bytes / 8));
-  std::size_t offset = 0;
-  for (std::size_t number = 0; number < kSmallPieces; ++number) {
-    const std::size_t piece_bytes = random.Below(size_bytes / 4 / kSmallPieces);
-    workload.pieces.push_back({static_cast<std::uint32_t>(offset),
-                               static_cast<std::uint32_t>(piece_bytes), random.OneIn(2)});
-    offset += (piece_bytes + 15) / 16 * 16;
-  }
-  workload.pieces.push_back({static_cast<std::uint32_t>(offset),
-                             static_cast<std::uint32_t>(size_bytes / 2 - offset), true});
-  workload.pieces.push_back({static_cast<std::uint32_t>(size_bytes / 2),
-                             static_cast<std::uint32_t>(size_bytes / 2 - 37), random.OneIn(2)});
-  return workload;
-}
+enum class Notice : std::uint8_t {
+  kNone,
+  // Only by what is left in the device's memory, or by how often blocks wait.
+  kByTraces,
+  kByAnswers,
+};
 
-Workload FuzzedWorkload(const FuzzData& data, Random& random) {
-  Workload workload;
-  workload.plan = AnyPlan(random, kMaxMaxBytes);
-  workload.limits = {.batch_bytes = kFuzzedBytes, .piece_count = 64};
-  workload.bytes.resize(kFuzzedBytes);
-  std::size_t offset = 0;
-  while (workload.pieces.size() < 64 && offset < kFuzzedBytes) {
-    const std::size_t piece_bytes = AnySize(random, kFuzzedBytes - offset);
-    data.Fill(random, std::span(workload.bytes).subspan(offset, piece_bytes));
-    workload.pieces.push_back({static_cast<std::uint32_t>(offset),
-                               static_cast<std::uint32_t>(piece_bytes), random.OneIn(2)});
-    offset += (piece_bytes + 15) / 16 * 16 + random.Below(4) * 16;
-  }
-  return workload;
-}
-
-std::vector<Workload> MakeWorkloads(std::uint64_t seed) {
-  const FuzzData data(1 << 20);
-  Random random(seed);
-  std::vector<Workload> workloads;
-  const auto named = [&](std::size_t size_bytes) {
-    for (const std::string_view profile : kProfiles) {
-      for (const DigestAlgorithm digest : kDigests) {
-        workloads.push_back(NamedWorkload(profile, digest, size_bytes, data, random));
-      }
-    }
-  };
-  named(kSizesBytes[0]);
-  named(kSizesBytes[1]);
-  for (std::size_t count = 0; count < kFuzzedBatches; ++count) {
-    workloads.push_back(FuzzedWorkload(data, random));
-  }
-  named(kSizesBytes[2]);
-  return workloads;
+Notice NoticeOf(const Mutant& mutant, const Outcome& usual, const Outcome& changed) {
+  if (!changed.fault.empty() || changed.is_cut != usual.is_cut) return Notice::kByAnswers;
+  // Without a barrier threads run in another order, and blocks wait less often in any case.
+  if (std::string_view(mutant.kind) == "barrier") return Notice::kNone;
+  const bool is_same =
+      changed.hash == usual.hash && changed.interval_count == usual.interval_count;
+  return is_same ? Notice::kNone : Notice::kByTraces;
 }
 
 const Kernel* KernelOf(const ModuleKernels& module, std::string_view name) {
@@ -152,43 +107,137 @@ const Kernel* KernelOf(const ModuleKernels& module, std::string_view name) {
   return &*found;
 }
 
-bool IsNoticed(std::vector<Workload>& workloads, std::uint64_t seed, const ChosenMutant& mutant) {
-  const Mutant& what = mutant.module->mutants[mutant.number - 1];
-  const Kernel* const kernel = KernelOf(*mutant.module, what.kernel);
-  return std::any_of(workloads.begin(), workloads.end(), [&](Workload& workload) {
-    return workload.kernels.contains(kernel) && Notice(workload, seed, mutant).has_value();
-  });
+// Tries mutants on one workload after another.
+class Trial {
+ public:
+  explicit Trial(std::uint64_t seed)
+      : seed_(seed), workloads_(MakeWorkloads(seed)), usual_(workloads_.size()) {}
+
+  // Nothing: something is wrong without a mutant, and was printed.
+  std::optional<Notice> Try(const ChosenMutant& chosen) {
+    const Mutant& mutant = chosen.module->mutants[chosen.number - 1];
+    const Kernel* const kernel = KernelOf(*chosen.module, mutant.kernel);
+    for (const std::size_t index : OrderFor(kernel)) {
+      const Outcome* const usual = UsualOf(index);
+      if (usual == nullptr) return std::nullopt;
+      if (!usual->kernels.contains(kernel)) continue;
+      const Notice notice = NoticeOf(mutant, *usual, RunBatch(workloads_[index], seed_, chosen));
+      if (notice == Notice::kNone) continue;
+      last_shown_[kernel] = index;
+      return notice;
+    }
+    return Notice::kNone;
+  }
+
+ private:
+  // What has shown the last change of the kernel is likely to show the next.
+  std::vector<std::size_t> OrderFor(const Kernel* kernel) const {
+    std::vector<std::size_t> order(workloads_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto last = last_shown_.find(kernel);
+    if (last != last_shown_.end()) {
+      const auto place = order.begin() + static_cast<std::ptrdiff_t>(last->second);
+      std::rotate(order.begin(), place, place + 1);
+    }
+    return order;
+  }
+
+  // Null: something is wrong without a mutant.
+  const Outcome* UsualOf(std::size_t index) {
+    std::optional<Outcome>& usual = usual_[index];
+    if (!usual.has_value()) usual = RunBatch(workloads_[index], seed_, {});
+    if (usual->fault.empty()) return &*usual;
+    std::printf("without a mutant, %s: %s\n",
+                FormatProfile(workloads_[index].plan->profile).c_str(), usual->fault.c_str());
+    return nullptr;
+  }
+
+  const std::uint64_t seed_;
+  const std::vector<Workload> workloads_;
+  std::vector<std::optional<Outcome>> usual_;
+  std::map<const Kernel*, std::size_t> last_shown_;
+};
+
+const EquivalentMutants* EquivalentOf(const Mutant& mutant) {
+  for (const EquivalentMutants& each : AllEquivalentMutants()) {
+    if (IsOneOf(each, mutant)) return &each;
+  }
+  return nullptr;
 }
 
-int Run(std::uint64_t shard, std::uint64_t shard_count, std::uint64_t seed) {
-  std::vector<Workload> workloads = MakeWorkloads(seed);
-  for (Workload& workload : workloads) {
-    const auto noticed = Notice(workload, seed, {});
-    if (!noticed.has_value()) continue;
-    std::printf("without a mutant, %s: %s\n", FormatProfile(workload.plan->profile).c_str(),
-                noticed->c_str());
-    return 1;
-  }
-  std::uint64_t number = 0;
-  std::uint64_t count = 0;
-  std::uint64_t noticed_count = 0;
+std::vector<ChosenMutant> AllMutants() {
+  std::vector<ChosenMutant> all;
   for (const ModuleKernels* module : AllModules()) {
-    for (std::uint32_t mutant = 1; mutant <= module->mutants.size(); ++mutant) {
-      if (number++ % shard_count != shard) continue;
-      ++count;
-      if (IsNoticed(workloads, seed, {module, mutant})) {
-        ++noticed_count;
-        continue;
-      }
-      const Mutant& what = module->mutants[mutant - 1];
-      std::printf("nobody notices: %s:%u, %s, %s\n", module->file, what.line, what.kernel,
-                  what.what);
-      std::fflush(stdout);
+    for (std::uint32_t number = 1; number <= module->mutants.size(); ++number) {
+      all.push_back({module, number});
     }
   }
-  std::printf("%llu of %llu are noticed\n", static_cast<unsigned long long>(noticed_count),
-              static_cast<unsigned long long>(count));
-  return 0;
+  return all;
+}
+
+// A proof about something that nvcc no longer makes is none: 0, but for each an exit code of 1.
+int CheckEquivalents(const std::vector<ChosenMutant>& all) {
+  int code = 0;
+  for (const EquivalentMutants& each : AllEquivalentMutants()) {
+    const auto count = std::count_if(all.begin(), all.end(), [&](const ChosenMutant& chosen) {
+      return IsOneOf(each, chosen.module->mutants[chosen.number - 1]);
+    });
+    if (count == each.last - each.first + 1) continue;
+    std::printf("equivalent_mutants.cc: %s has no %s %u to %u of %u\n",
+                std::string(each.kernel).c_str(), std::string(each.kind).c_str(), each.first,
+                each.last, each.count);
+    code = 1;
+  }
+  return code;
+}
+
+void Say(const char* what, const ChosenMutant& chosen) {
+  const Mutant& mutant = chosen.module->mutants[chosen.number - 1];
+  std::printf("%s: %s:%u, %s, %s %u of %u: %s\n", what, chosen.module->file, mutant.line,
+              NameInLimits(mutant.kernel).c_str(), mutant.kind, mutant.place, mutant.count,
+              mutant.what);
+  std::fflush(stdout);
+}
+
+struct Choice {
+  std::uint64_t shard;
+  std::uint64_t shard_count;
+  std::uint64_t seed;
+  std::uint64_t one_in;
+};
+
+int Run(const Choice& choice) {
+  const std::vector<ChosenMutant> all = AllMutants();
+  int code = CheckEquivalents(all);
+  Trial trial(choice.seed);
+  std::uint64_t counts[3] = {};
+  std::uint64_t equivalent_count = 0;
+  std::uint64_t number = 0;
+  for (std::size_t index = choice.seed % choice.one_in; index < all.size();
+       index += choice.one_in) {
+    if (number++ % choice.shard_count != choice.shard) continue;
+    const Mutant& mutant = all[index].module->mutants[all[index].number - 1];
+    const EquivalentMutants* const equivalent = EquivalentOf(mutant);
+    const std::optional<Notice> notice = trial.Try(all[index]);
+    if (!notice.has_value()) return 1;
+    if (equivalent == nullptr) {
+      ++counts[static_cast<std::size_t>(*notice)];
+      if (*notice == Notice::kNone) Say("nobody notices", all[index]);
+      continue;
+    }
+    ++equivalent_count;
+    if (*notice == Notice::kNone) continue;
+    Say("not equivalent, for somebody notices", all[index]);
+    code = 1;
+  }
+  const auto noticed_count = counts[static_cast<std::size_t>(Notice::kByAnswers)] +
+                             counts[static_cast<std::size_t>(Notice::kByTraces)];
+  std::printf("%llu of %llu are noticed, %llu of them by traces alone; %llu change nothing\n",
+              static_cast<unsigned long long>(noticed_count),
+              static_cast<unsigned long long>(noticed_count + counts[0]),
+              static_cast<unsigned long long>(counts[static_cast<std::size_t>(Notice::kByTraces)]),
+              static_cast<unsigned long long>(equivalent_count));
+  return code;
 }
 
 }  // namespace
@@ -199,6 +248,12 @@ int main(int argc, char** argv) {
   const auto number = [](const std::string& text) {
     return std::strtoull(text.c_str(), nullptr, /*base=*/10);
   };
-  return kerf::cuda::ptx::Run(number(shards), number(shards.substr(shards.find('/') + 1)),
-                              argc > 2 ? number(argv[2]) : 1);
+  const kerf::cuda::ptx::Choice choice{number(shards), number(shards.substr(shards.find('/') + 1)),
+                                       argc > 2 ? number(argv[2]) : 1,
+                                       argc > 3 ? number(argv[3]) : 1};
+  if (choice.shard_count == 0 || choice.one_in == 0) {
+    std::fprintf(stderr, "usage: ptx_mutants [SHARD/COUNT [SEED [ONE_IN]]]\n");
+    return 2;
+  }
+  return kerf::cuda::ptx::Run(choice);
 }
