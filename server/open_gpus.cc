@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "kernels/cuda/plugin/plugin.h"
+#include "kernels/profile.h"
 #include "kernels/registry.h"
 #include "server/logging/logging.h"
 
@@ -36,7 +37,8 @@ absl::StatusOr<std::unique_ptr<cuda::GpuCutter>> OpenOne(const GpuSource& source
                                                          const GpuLost& on_lost) {
   if (number >= source.count) {
     return absl::UnavailableError(
-        ToAbsl(Cat("this machine has ", source.count, ", counted from 0 (--gpu-devices)")));
+        ToAbsl(Cat("this machine has ", source.count,
+                   ", counted from 0: set --gpu-devices to some of them, or to all")));
   }
   options.on_lost = [number, on_lost](const absl::Status& why) { on_lost(number, why); };
   options.on_slow_load = [number, most = options.load.most] {
@@ -48,20 +50,19 @@ absl::StatusOr<std::unique_ptr<cuda::GpuCutter>> OpenOne(const GpuSource& source
   return cuda::GpuCutter::Start(std::move(device), std::move(options));
 }
 
-std::string WhatItCuts(const cuda::GpuCutter& gpu, bool is_measured) {
-  if (gpu.min_piece_bytes() <= gpu.max_piece_bytes()) {
-    return Cat("cuts pieces of ", FormatByteSize(gpu.min_piece_bytes()), " and more");
-  }
-  if (is_measured) return "is slower than the CPU and cuts nothing";
-  return Cat("cuts nothing: pieces are not larger than a batch, ",
-             FormatByteSize(gpu.max_piece_bytes()), ", and --gpu-min-piece is ",
-             FormatByteSize(gpu.min_piece_bytes()));
+// Pieces of nearly all profiles are not larger: only where one chunk may have more than half of it.
+std::size_t UsualPieceBytes(std::size_t batch_bytes) {
+  return std::min(batch_bytes, kGpuPieceBytes);
 }
 
 void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCutter& gpu,
                bool is_measured) {
-  Log(LogLevel::kInfo, Cat("GPU ", number, " of ", source.count, ", ", gpu.device_info().name, ", ",
-                           WhatItCuts(gpu, is_measured)));
+  // Who sets a size wants it to be of use.
+  const bool is_odd =
+      !is_measured && gpu.min_piece_bytes() > UsualPieceBytes(gpu.max_piece_bytes());
+  Log(is_odd ? LogLevel::kWarning : LogLevel::kInfo,
+      Cat("GPU ", number, " of ", source.count, ", ", gpu.device_info().name, ", ",
+          WhatAGpuCuts(gpu.min_piece_bytes(), gpu.max_piece_bytes(), is_measured)));
   if (gpu.left_out().is_empty()) return;
   Log(LogLevel::kInfo,
       Cat("GPU ", number, " cannot run, and the CPU cuts ", gpu.left_out().Text()));
@@ -70,7 +71,12 @@ void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCut
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path,
                                                          const GpuSettings& settings,
                                                          const GpuLost& on_lost) {
-  KERF_ASSIGN_OR_RETURN(const cuda::Plugin plugin, cuda::Plugin::Load(path));
+  const absl::StatusOr<cuda::Plugin> loaded = cuda::Plugin::Load(path);
+  if (!loaded.ok()) {
+    return absl::Status(loaded.status().code(),
+                        ToAbsl(Cat(MessageOf(loaded.status()), " (--gpu-plugin)")));
+  }
+  const cuda::Plugin& plugin = *loaded;
   KERF_ASSIGN_OR_RETURN(const std::uint32_t count, plugin.CountDevices());
   const GpuSource source{count, [&](std::uint32_t number) { return plugin.Open(number); }};
   KERF_ASSIGN_OR_RETURN(const cuda::GpuCutterOptions options, GpuOptionsOf(settings));
@@ -79,6 +85,27 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path
 
 }  // namespace
 
+std::string WhatAGpuCuts(std::size_t from_bytes, std::size_t batch_bytes, bool is_measured) {
+  const std::string from = FormatByteSize(from_bytes);
+  const std::size_t usual_bytes = UsualPieceBytes(batch_bytes);
+  if (from_bytes <= usual_bytes) return Cat("cuts pieces of ", from, " and more");
+  // Of streams whose chunks are as large as chunks get.
+  const std::size_t most_bytes =
+      std::max(usual_bytes, std::min<std::size_t>(batch_bytes, 2 * std::size_t{kMaxMaxBytes}));
+  std::string what = "cuts nothing";
+  if (from_bytes <= most_bytes) {
+    what = Cat("cuts nothing but for profiles with chunks of up to ",
+               FormatByteSize((from_bytes + 1) / 2), " and more");
+  }
+  const std::string usual = FormatByteSize(usual_bytes);
+  if (is_measured) {
+    return Cat("is slower than the CPU at pieces of up to ", usual,
+               ", which is what streams send: it ", what);
+  }
+  return Cat(what, ": streams send pieces of up to ", usual, ", and --gpu-min-piece is ", from,
+             "; set it to auto, or to ", usual, " or less");
+}
+
 absl::StatusOr<cuda::GpuCutterOptions> GpuOptionsOf(const GpuSettings& settings) {
   cuda::GpuCutterOptions options;
   std::size_t each_bytes = cuda::SlotDeviceBytes(options.slot);
@@ -86,7 +113,7 @@ absl::StatusOr<cuda::GpuCutterOptions> GpuOptionsOf(const GpuSettings& settings)
     if (options.slot.batch_bytes <= kMinBatchBytes) {
       return absl::UnavailableError(
           ToAbsl(Cat("the smallest batch takes ", each_bytes, " bytes of a GPU, and it may have ",
-                     settings.memory_bytes, " (--gpu-memory)")));
+                     settings.memory_bytes, ": set --gpu-memory to ", each_bytes, " or more")));
     }
     // What there is a number of pieces for takes memory as well.
     options.slot.batch_bytes /= 2;

@@ -1,9 +1,11 @@
 // The GPUs that the settings ask for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,6 +30,9 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const GpuSettings& settin
 // What the settings say of each: as many slots of the usual size as there is memory for, or one of
 // smaller batches, so that it fits. Unavailable: not even the smallest does.
 absl::StatusOr<cuda::GpuCutterOptions> GpuOptionsOf(const GpuSettings& settings);
+
+// What is said of a GPU that takes pieces of so many bytes, set or measured, up to a batch.
+std::string WhatAGpuCuts(std::size_t from_bytes, std::size_t batch_bytes, bool is_measured);
 
 // Where GPUs come from: a plug-in, or a test.
 struct GpuSource {

@@ -131,7 +131,9 @@ TEST(OpenGpusTest, ThatMemoryIsEnoughForAllBatches) {
 // The largest chunk of a named profile fits the smallest batch.
 TEST(OpenGpusTest, MemoryForLessThanABatchIsAnError) {
   GpuSettings settings;
-  settings.memory_bytes = cuda::SlotDeviceBytes({.batch_bytes = 256 << 10, .piece_count = 64});
+  const std::size_t least_bytes =
+      cuda::SlotDeviceBytes({.batch_bytes = 256 << 10, .piece_count = 64});
+  settings.memory_bytes = least_bytes;
   const auto least = GpuOptionsOf(settings);
   ASSERT_TRUE(least.ok()) << least.status();
   EXPECT_EQ(least->slot.batch_bytes, std::size_t{256} << 10);
@@ -139,7 +141,8 @@ TEST(OpenGpusTest, MemoryForLessThanABatchIsAnError) {
     settings.memory_bytes = memory_bytes;
     const auto none = GpuOptionsOf(settings);
     EXPECT_TRUE(absl::IsUnavailable(none.status())) << none.status();
-    EXPECT_THAT(none.status().ToString(), HasSubstr("(--gpu-memory)"));
+    EXPECT_THAT(none.status().ToString(),
+                HasSubstr(Cat("set --gpu-memory to ", least_bytes, " or more")));
   }
 }
 
@@ -155,9 +158,29 @@ TEST(OpenGpusTest, SaysFromWhichSizeOnEachCuts) {
     return logged;
   };
   EXPECT_THAT(logged_with(32 << 10), HasSubstr("cuts pieces of 32.0 KiB and more"));
-  EXPECT_THAT(logged_with((32 << 10) + 1), HasSubstr("cuts nothing: pieces are not larger than"));
+  EXPECT_THAT(logged_with(40 << 10),
+              HasSubstr("cuts nothing: streams send pieces of up to 32.0 KiB, and --gpu-min-piece "
+                        "is 40.0 KiB; set it to auto, or to 32.0 KiB or less"));
   // The emulator always is.
-  EXPECT_THAT(logged_with(std::nullopt), HasSubstr("is slower than the CPU and cuts nothing"));
+  EXPECT_THAT(logged_with(std::nullopt),
+              HasSubstr("is slower than the CPU at pieces of up to 32.0 KiB, which is what streams "
+                        "send: it cuts nothing"));
+}
+
+// Batches may be larger than what streams send.
+TEST(OpenGpusTest, SaysWhatStreamsSend) {
+  constexpr std::size_t kBatchBytes = 16 << 20;
+  EXPECT_EQ(WhatAGpuCuts(2 << 20, kBatchBytes, false), "cuts pieces of 2.0 MiB and more");
+  EXPECT_EQ(WhatAGpuCuts(3 << 20, kBatchBytes, false),
+            "cuts nothing but for profiles with chunks of up to 1.5 MiB and more: streams send "
+            "pieces of up to 2.0 MiB, and --gpu-min-piece is 3.0 MiB; set it to auto, or to 2.0 "
+            "MiB or less");
+  EXPECT_EQ(WhatAGpuCuts(3 << 20, kBatchBytes, true),
+            "is slower than the CPU at pieces of up to 2.0 MiB, which is what streams send: it "
+            "cuts nothing but for profiles with chunks of up to 1.5 MiB and more");
+  // No chunk is larger than 4 MiB.
+  EXPECT_THAT(WhatAGpuCuts((8 << 20) + 1, kBatchBytes, false),
+              HasSubstr("cuts nothing: streams send pieces of up to 2.0 MiB, and"));
 }
 
 TEST(OpenGpusTest, NoneIsAnError) {

@@ -63,13 +63,15 @@ class World {
   static constexpr std::size_t kPauseBytes = 256 * 1024;
 
   // A GPU for each fault.
-  explicit World(const std::vector<Fault>& faults, bool answers_at_once = false) {
+  explicit World(const std::vector<Fault>& faults, bool answers_at_once = false,
+                 std::size_t min_piece_bytes = 0)
+      : min_piece_bytes_(min_piece_bytes) {
     cuda::GpuCutterOptions options;
     // No stream of a test finds all of them on their way.
     options.slot_count = 5;
     options.slot = {.batch_bytes = 128 << 10, .piece_count = 16};
     options.batch_timeout = std::chrono::minutes(2);
-    options.min_piece_bytes = 0;
+    options.min_piece_bytes = min_piece_bytes;
     options.idle = [] {};
     // A wrong digest is found by who looks.
     options.audit_period = 1;
@@ -151,7 +153,9 @@ class World {
         RunUpload(random, files, *sink, *engine, [] {}, OpenOf(profile, wire_algorithm));
     ASSERT_TRUE(status.ok()) << status;
     std::vector<std::size_t> chunk_counts(files.size());
-    const bool is_on_gpu = cuda::MakeBatchPlan(*ParseProfile(profile), algorithm) != nullptr;
+    // What a stream's buffer holds is one piece.
+    const bool is_on_gpu = min_piece_bytes_ <= kCutBufferBytes &&
+                           cuda::MakeBatchPlan(*ParseProfile(profile), algorithm) != nullptr;
     for (const v1::UploadAnswer& answer : sink->taken().answers()) {
       // Once no GPU is left, new streams have nothing to do with one.
       if (answer.has_opened() && gpus_->is_usable()) {
@@ -183,6 +187,7 @@ class World {
     RunFiles(random, profile, MakeFiles(random, 5, 150'000, profile));
   }
 
+  const std::size_t min_piece_bytes_;
   std::vector<std::uint64_t> first_calls_;
   // GPUs' threads add to it.
   StreamMetrics metrics_;
@@ -219,6 +224,18 @@ TEST(GpuEngineTest, AnswersAreThoseOfTheCpu) {
   const cuda::GpuCounters counters = world.counters();
   EXPECT_GT(counters.piece_count, counters.given_up_piece_count);
   EXPECT_EQ(world.gpus().lost_count(), 0u);
+}
+
+// It would take what a batch has room for, and streams send less: they do as if it were not there.
+TEST(GpuEngineTest, AGpuThatNoPieceIsLargeEnoughForIsNotWaitedFor) {
+  for (const std::size_t min_piece_bytes : {std::size_t{1}, World::kCutBufferBytes + 1}) {
+    World world(Well(1), false, min_piece_bytes);
+    ASSERT_TRUE(world.gpus().is_usable());
+    Random random(TestSeed());
+    const char* const profile = kGpuProfiles[0];
+    world.RunFiles(random, profile, {MakeFile(RandomText(random, 300'000), profile)});
+    EXPECT_EQ(world.counters().piece_count > 0, min_piece_bytes == 1);
+  }
 }
 
 TEST(GpuEngineTest, TellsWhereTheTimeOfBatchesWent) {

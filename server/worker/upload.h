@@ -95,6 +95,10 @@ class Upload {
   absl::Status Begin(const v1::Open& open);
   v1::UploadAnswer Opened() const;
   bool ClientCuts(v1::Cutter wanted) const;
+  // Null: no GPU is of use for the stream.
+  std::shared_ptr<const cuda::BatchPlan> GpuPlan() const;
+  // Of a stream that a GPU cuts, which is given all of it at once. There are GPUs.
+  std::size_t GpuBufferBytes() const;
   absl::Status BeginCutting();
   absl::StatusOr<std::size_t> CutBufferBytes() const;
   absl::Status OnFileBegin(const v1::FileBegin& begin);

@@ -16,14 +16,9 @@
 #include "server/worker/answer_encoder.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/upload.h"
+#include "server/worker/worker_settings.h"
 
 namespace kerf {
-namespace {
-
-// A piece for the GPU: much enough for the streams that are busy to fill its batches.
-constexpr std::size_t kGpuPieceBytes = 2u << 20;
-
-}  // namespace
 
 Task<absl::Status> Upload::OnOpen(const v1::Open& open) {
   // Also of one that is refused.
@@ -96,20 +91,30 @@ bool Upload::ClientCuts(v1::Cutter wanted) const {
   // Its cuts depend on hints, which the server has.
   if (profile.criterion.has_value()) return false;
   if (wanted == v1::CUTTER_CLIENT) return true;
-  if (wanted != v1::CUTTER_CLIENT_UNLESS_GPU) return false;
-  const DigestAlgorithm algorithm = session_.parameters().repository.digest_algorithm;
-  return context_.gpus == nullptr || context_.gpus->PlanOf(profile.rule, algorithm) == nullptr;
+  return wanted == v1::CUTTER_CLIENT_UNLESS_GPU && GpuPlan() == nullptr;
+}
+
+std::shared_ptr<const cuda::BatchPlan> Upload::GpuPlan() const {
+  const UploadProfile& profile = session_.parameters().profile;
+  if (context_.gpus == nullptr || profile.criterion.has_value()) return nullptr;
+  // Where no piece is so large the CPU has all of them, and need not keep as much for them.
+  if (GpuBufferBytes() < context_.gpus->min_piece_bytes()) return nullptr;
+  return context_.gpus->PlanOf(profile.rule, session_.parameters().repository.digest_algorithm);
+}
+
+std::size_t Upload::GpuBufferBytes() const {
+  const std::size_t max_chunk_bytes = session_.parameters().profile.rule.max_bytes;
+  return std::max({context_.buffers->buffer_bytes(), 2 * max_chunk_bytes,
+                   std::min({kGpuPieceBytes, context_.max_cut_buffer_bytes,
+                             context_.gpus->max_piece_bytes()})});
 }
 
 absl::Status Upload::BeginCutting() {
   const UploadProfile& profile = session_.parameters().profile;
   const RepositoryId& repository = session_.parameters().repository;
   chunker_ = MakeChunker(profile.rule);
-  if (context_.gpus != nullptr && !profile.criterion.has_value()) {
-    auto plan = context_.gpus->PlanOf(profile.rule, repository.digest_algorithm);
-    if (plan != nullptr) {
-      gpu_ = std::make_unique<GpuPieces>(&context_, strand_.weak_from_this(), std::move(plan));
-    }
+  if (auto plan = GpuPlan(); plan != nullptr) {
+    gpu_ = std::make_unique<GpuPieces>(&context_, strand_.weak_from_this(), std::move(plan));
   }
   KERF_ASSIGN_OR_RETURN(const std::size_t capacity_bytes, CutBufferBytes());
   std::optional<HintedCutting> hinted;
@@ -127,11 +132,7 @@ absl::Status Upload::BeginCutting() {
 absl::StatusOr<std::size_t> Upload::CutBufferBytes() const {
   std::size_t capacity_bytes =
       std::max(context_.buffers->buffer_bytes(), 2 * chunker_->max_chunk_bytes());
-  if (gpu_ != nullptr) {
-    capacity_bytes =
-        std::max(capacity_bytes, std::min({kGpuPieceBytes, context_.max_cut_buffer_bytes,
-                                           context_.gpus->max_piece_bytes()}));
-  }
+  if (gpu_ != nullptr) capacity_bytes = std::max(capacity_bytes, GpuBufferBytes());
   if (capacity_bytes > context_.max_cut_buffer_bytes) {
     return MakeError(Reason::kProfileTooLarge,
                      Cat("chunks of up to ", chunker_->max_chunk_bytes(),

@@ -49,8 +49,8 @@ absl::StatusOr<std::vector<std::uint32_t>> ParseGpus(std::string_view text) {
 absl::StatusOr<std::optional<std::uint64_t>> ParseMinPiece(std::string_view text) {
   if (text == kMeasured) return std::nullopt;
   const absl::StatusOr<std::uint64_t> size_bytes = ParseByteSize(text);
-  if (!size_bytes.ok()) return size_bytes.status();
-  return *size_bytes;
+  if (size_bytes.ok()) return *size_bytes;
+  return absl::InvalidArgumentError(ToAbsl(Cat(MessageOf(size_bytes.status()), ", or auto")));
 }
 
 }  // namespace

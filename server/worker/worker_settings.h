@@ -1,6 +1,7 @@
 // What can be set of cutting and fingerprinting, on the CPU and on GPUs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,10 @@ enum class GpuUse : std::uint8_t {
   // Or kerfd does not start.
   kRequire,
 };
+
+// A piece for a GPU, at most: much enough for the streams that are busy to fill its batches. Where
+// one chunk may be larger than half of it, a piece may have twice that.
+inline constexpr std::size_t kGpuPieceBytes = 2 * kMiB;
 
 struct GpuSettings {
   GpuUse use = GpuUse::kAuto;
