@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -205,18 +206,29 @@ class Program {
     const auto left_out = RunGpuBench(open_, options, cancelled, [&](const GpuFigure& figure) {
       out_ << GpuFigureLine(figure) << std::endl;
       figures.push_back(GpuFigureJson(figure));
+      if (!settings_.json.empty()) WriteFigures(figures, /*is_whole=*/false);
     });
     if (!left_out.ok()) return left_out.status();
     if (settings_.json.empty()) return LeftOutText(*left_out);
+    if (!WriteFigures(figures, /*is_whole=*/true)) {
+      return absl::UnknownError(Cat(settings_.json, " cannot be written"));
+    }
+    return Cat(", ", settings_.json, " is written", LeftOutText(*left_out));
+  }
+
+  // All that there are so far: of a run that is ended, or loses its GPU, they stay. In the place of
+  // what was there, so that there is never half a file.
+  bool WriteFigures(const nlohmann::json& figures, bool is_whole) const {
     const nlohmann::json all = {{"benchmark", "gpu"},
                                 {"version", kVersion},
                                 {"device", info_.name},
                                 {"device_memory_bytes", info_.memory_bytes},
-                                {"figures", std::move(figures)}};
-    std::ofstream file(settings_.json);
+                                {"is_whole", is_whole},
+                                {"figures", figures}};
+    const std::string made = settings_.json + ".new";
+    std::ofstream file(made);
     file << all.dump(1) << std::endl;
-    if (!file) return absl::UnknownError(Cat(settings_.json, " cannot be written"));
-    return Cat(", ", settings_.json, " is written", LeftOutText(*left_out));
+    return file && std::rename(made.c_str(), settings_.json.c_str()) == 0;
   }
 
   const Settings settings_;

@@ -67,8 +67,22 @@ TEST(CheckProgramTest, WritesFigures) {
   EXPECT_EQ(json["device"], "emulator");
   EXPECT_GT(json["figures"].size(), 30u);
   EXPECT_EQ(json["figures"][0]["what"], "copy-in");
+  EXPECT_EQ(json["is_whole"], true);
   const Outcome nowhere = RunProgram({"bench", "--small", "--json", "/no/such"}, Emulated());
   EXPECT_EQ(nowhere.code, CheckExit::kFailed);
+}
+
+// Copies are measured first, on a device that is opened for them.
+TEST(CheckProgramTest, FiguresStayOfAGpuThatIsLost) {
+  const std::string path = Cat(::testing::TempDir(), "/gpu_check_lost_", TestSeed(), ".json");
+  const Outcome outcome =
+      RunProgram({"bench", "--small", "--json", path}, Emulated({Fault::Kind::kLost, 0}, 2));
+  EXPECT_NE(outcome.code, CheckExit::kOk) << outcome.out;
+  std::ifstream file(path);
+  const nlohmann::json json = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  EXPECT_EQ(json["is_whole"], false);
+  EXPECT_EQ(json["figures"].size(), 3u);
 }
 
 TEST(CheckProgramTest, AWrongDeviceDoesNot) {
