@@ -394,17 +394,21 @@ absl::Status BatchSlot::CheckCandidates() const {
   return absl::OkStatus();
 }
 
-// Whatever is wrong with the device, no chunk may lie outside its piece, none be empty, none be
-// left out in between, and what is left undecided be less than one.
+// Whatever is wrong with the device, no chunk may lie outside its piece, none be smaller than the
+// rule has them, but a stream's last, none be left out in between, and what is left undecided be
+// less than one.
 absl::Status BatchSlot::CheckCuts() const {
   const OutOffsets offsets(limits_);
   const auto* const cuts = reinterpret_cast<const SelectedCuts*>(out_.data());
   const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
   std::uint32_t chunk_count = 0;
   std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
+  const std::uint32_t min_bytes =
+      std::visit([](const auto& rule) { return rule.MinChunkBytes(); }, plan_->cut_rule);
   std::uint64_t first_chunk = 0;
   for (std::size_t index = 0; index < pieces_.size(); ++index) {
     const SlotPiece& piece = pieces_[index];
+    const std::uint64_t end = std::uint64_t{piece.offset} + piece.size_bytes;
     bool makes_sense = cuts[index].first_chunk == first_chunk &&
                        first_chunk + cuts[index].chunk_count <= chunk_count;
     std::uint64_t at = piece.offset;
@@ -413,8 +417,9 @@ absl::Status BatchSlot::CheckCuts() const {
       makes_sense = chunk.offset == at && chunk.size_bytes > 0 &&
                     chunk.size_bytes <= plan_->profile.max_bytes;
       at += chunk.size_bytes;
+      const bool is_last = piece.is_end && at == end;
+      makes_sense = makes_sense && (chunk.size_bytes >= min_bytes || is_last);
     }
-    const std::uint64_t end = std::uint64_t{piece.offset} + piece.size_bytes;
     makes_sense = makes_sense && at <= end;
     if (makes_sense && cuts[index].needs_cpu == 0) {
       makes_sense = piece.is_end ? at == end : end - at < plan_->profile.max_bytes;

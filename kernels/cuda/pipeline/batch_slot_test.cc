@@ -139,6 +139,48 @@ TEST(BatchSlotTest, WhatIsCopiedBackWasWritten) {
   }
 }
 
+// Moves the second cut of a batch so far that its chunk has one byte. All else is as it was.
+class MovesACut final : public FaultyDevice {
+ public:
+  MovesACut()
+      : FaultyDevice(std::make_unique<EmulatedDevice>(
+                         EmulatedDeviceOptions{.kernels = EmulatedKernelList()}),
+                     {}) {}
+
+  absl::Status CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
+                       const std::uint8_t* from) override {
+    copies_.push_back(pinned);
+    return FaultyDevice::CopyOut(queue, pinned, from);
+  }
+  absl::StatusOr<bool> IsDone(QueueId queue) override {
+    const absl::StatusOr<bool> is_done = FaultyDevice::IsDone(queue);
+    // What there is of each piece, how many chunks, the chunks, and their digests.
+    if (!is_done.ok() || !*is_done || copies_.size() < 4) return is_done;
+    auto* const chunks = reinterpret_cast<Chunk*>(copies_[2].data());
+    const std::uint32_t moved_bytes = chunks[1].size_bytes - 1;
+    chunks[0].size_bytes += moved_bytes;
+    chunks[1] = {chunks[1].offset + moved_bytes, 1};
+    copies_.clear();
+    return is_done;
+  }
+
+ private:
+  std::vector<std::span<std::uint8_t>> copies_;
+};
+
+TEST(BatchSlotTest, ChunksThatNoRuleMakesAreNonsense) {
+  MovesACut device;
+  const auto slot = *BatchSlot::Make(device, kLimits);
+  const auto bytes = MakeInput("random", TestSeed(), kLimits.batch_bytes);
+  std::copy(bytes.begin(), bytes.end(), slot->bytes().begin());
+  const SlotPiece piece{0, 48 << 10, true};
+  // Two chunks are not as large as one may be.
+  ASSERT_TRUE(slot->Start(PlanOf("gear:min=256,avg=256,max=32768"), {&piece, 1}).ok());
+  absl::StatusOr<bool> is_done = false;
+  while (is_done.ok() && !*is_done) is_done = slot->IsDone();
+  EXPECT_TRUE(absl::IsInternal(is_done.status())) << is_done.status();
+}
+
 TEST(BatchTimesOfFaultyTest, WithoutAClockABatchIsWell) {
   FaultyDevice device(
       std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{.kernels = EmulatedKernelList()}),
