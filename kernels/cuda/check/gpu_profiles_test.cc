@@ -37,6 +37,16 @@ TEST(GpuProfiles, AreOfTheseAlgorithms) {
                                                       "maxcdc", "maxp-local", "mincdc", "rabin"}));
 }
 
+// Of wider ones data can be made that keeps a GPU busy until it is taken for lost.
+TEST(GpuProfiles, HaveNoWideWindows) {
+  for (const char* profile : {"mincdc:min=256,max=65792", "maxcdc:min=256,max=65792"}) {
+    EXPECT_NE(MakeBatchPlan(*ParseProfile(profile), DigestAlgorithm::kBlake3), nullptr);
+  }
+  for (const char* profile : {"mincdc:min=256,max=65793", "maxcdc:min=256,max=4194304"}) {
+    EXPECT_EQ(MakeBatchPlan(*ParseProfile(profile), DigestAlgorithm::kBlake3), nullptr);
+  }
+}
+
 TEST(GpuProfiles, AreCutByTheKernelsThatAPlugInHas) {
   EmulatedDevice device(EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = TestSeed()});
   const auto slot = BatchSlot::Make(device, {.batch_bytes = 512 << 10, .piece_count = 1});

@@ -87,6 +87,7 @@ std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
   // mincdc-8k 0.66 of its speed, of maxcdc-8k 0.52; kernels/cuda/README.md, "What is cut where").
   const bool has_extremes = std::holds_alternative<ExtremeMarkRule>(plan->marks);
   if (has_extremes && plan->selection == Selection::kHost) return nullptr;
+  if (has_extremes && profile.max_bytes - profile.min_bytes > kMaxDeviceWindowBytes) return nullptr;
   plan->candidate_bytes_log2 = *CandidateBytesLog2(profile);
   if (plan->candidate_bytes_log2 < kMinCandidateBytesLog2) return nullptr;
   plan->chunker = MakeChunker(profile);

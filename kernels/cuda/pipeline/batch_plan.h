@@ -26,6 +26,10 @@ inline constexpr std::uint32_t kMinDeviceChunkBytes = 256;
 // where each may be one of so many bytes (a power of two).
 inline constexpr std::uint32_t kMinCandidateBytesLog2 = 6;
 
+// Windows of mincdc and maxcdc are not wider: a thread compares all candidates of one, for each
+// chunk of a walk, so that data made for it could keep a batch longer than a device may take.
+inline constexpr std::uint32_t kMaxDeviceWindowBytes = 64 << 10;
+
 // A gear hash has so many.
 inline constexpr std::size_t kGearTableBytes = 256 * sizeof(std::uint32_t);
 inline constexpr std::size_t kMaxGearTableBytes = 256 * sizeof(std::uint64_t);
@@ -72,7 +76,7 @@ struct BatchPlan {
 
 // None for a profile that no kernel knows: those with a TwoStageRule, fastcdc2020, mincdc and
 // maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare enough. Nor for
-// mincdc and maxcdc with a digest that the host makes.
+// mincdc and maxcdc with a digest that the host makes, or wider windows than kMaxDeviceWindowBytes.
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm);
 
