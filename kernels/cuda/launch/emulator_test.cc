@@ -25,6 +25,22 @@ std::vector<std::uint32_t> Numbers(std::size_t count, std::uint64_t seed) {
   return numbers;
 }
 
+// Whole vectors: what ptxas loads at once may reach behind what a kernel has.
+TEST(GivenSharedBytesTest, AreWholeVectors) {
+  struct Odd {
+    struct Shared {
+      std::uint32_t words[11];
+    };
+  };
+  struct Even {
+    struct Shared {
+      std::uint32_t words[12];
+    };
+  };
+  EXPECT_EQ(GivenSharedBytes<Odd>(), 48u);
+  EXPECT_EQ(GivenSharedBytes<Even>(), 48u);
+}
+
 TEST(EmulatorTest, OneAnswerInEveryOrder) {
   std::uint32_t tile_count = 5;
   const auto numbers = Numbers(tile_count * 64, TestSeed());

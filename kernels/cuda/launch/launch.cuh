@@ -107,7 +107,7 @@ template <class Kernel>
 cudaError_t Prepare(int device, unsigned* block_count) {
   // What a block may have without being asked for it.
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
-  constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
+  constexpr std::size_t kSharedBytes = GivenSharedBytes<Kernel>();
   int most_shared_bytes = 0;
   cudaError_t error =
       cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
@@ -181,7 +181,7 @@ cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream, unsig
   typename Kernel::Args copy = args;
   void* parameters[] = {&copy};
   return cudaLaunchKernel(launch_internal::RunTiles<Kernel>, block_count, Kernel::kBlockThreads,
-                          parameters, sizeof(typename Kernel::Shared), stream);
+                          parameters, GivenSharedBytes<Kernel>(), stream);
 }
 
 }  // namespace kerf::cuda

@@ -95,6 +95,15 @@ inline constexpr bool kIsKernel =
     Kernel::kBlockThreads % 32 == 0 && Kernel::kBlockThreads <= kMaxBlockThreads &&
     Kernel::kPhaseCount > 0;
 
+// What a launch gives a block of shared memory: ptxas may load sixteen bytes of which the kernel
+// needs the first, and must find them.
+template <class Kernel>
+constexpr std::size_t GivenSharedBytes() {
+  constexpr std::size_t kVectorBytes = 16;
+  static_assert(kMaxSharedBytes % kVectorBytes == 0);
+  return (sizeof(typename Kernel::Shared) + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+}
+
 // Sixteen bytes that are loaded and stored at once.
 struct alignas(16) Vector16 {
   std::uint32_t words[4];

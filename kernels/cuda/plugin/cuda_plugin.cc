@@ -12,6 +12,7 @@
 
 #include "base/version.h"
 #include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/launch/portable.h"
 #include "kernels/cuda/plugin/abi.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 
@@ -170,7 +171,7 @@ cudaError_t LoadKernel(int device, std::string* refusal) {
   cudaGetLastError();
   int most_shared_bytes = 0;
   cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
+  constexpr std::size_t kSharedBytes = GivenSharedBytes<Kernel>();
   if (kSharedBytes > static_cast<std::size_t>(most_shared_bytes)) {
     *refusal = "a block needs " + std::to_string(kSharedBytes) +
                " bytes of shared memory, and this GPU has " + std::to_string(most_shared_bytes);
