@@ -25,6 +25,7 @@
 #include "kernels/cuda/check/device_fuzz.h"
 #include "kernels/cuda/check/device_vectors.h"
 #include "kernels/cuda/check/golden_vectors.h"
+#include "kernels/cuda/check/red_zones.h"
 #include "kernels/cuda/check/time_limit.h"
 #include "kernels/cuda/device/open_device.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
@@ -69,7 +70,9 @@ constexpr SlotLimits kSmallSlot{.batch_bytes = 256 << 10, .piece_count = 64};
 class Program {
  public:
   Program(Settings settings, OpenDevice open, std::ostream& out)
-      : settings_(std::move(settings)), open_(std::move(open)), out_(out) {}
+      : settings_(std::move(settings)),
+        open_(settings_.is_small ? WithRedZones(std::move(open)) : std::move(open)),
+        out_(out) {}
 
   CheckExit Run() {
     if (const CheckExit code = Greet(); code != CheckExit::kOk) return code;
@@ -254,7 +257,8 @@ CheckExit RunCheckProgram(int argc, const char* const* argv, const OpenNumber& o
       ->capture_default_str();
   app.add_option("--rounds", settings.rounds, "End the fuzzing behind so many rounds; 0: never");
   const auto* const seed = app.add_option("--seed", settings.seed, "Else another one each time");
-  app.add_flag("--small", settings.is_small, "Small batches, for slow checkers");
+  app.add_flag("--small", settings.is_small,
+               "Small batches, for slow checkers, and memory between arrays that stays as it is");
   app.add_option("--json", settings.json, "Where the figures of bench go too")->type_name("FILE");
   app.add_option("--profiles", settings.bench.profiles, "What bench measures")
       ->type_name("PROFILE")
