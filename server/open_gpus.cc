@@ -135,7 +135,8 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source
   for (std::uint32_t number = 0; !are_named && number < source.count; ++number) {
     numbers.push_back(number);
   }
-  numbers.resize(std::min(numbers.size(), cuda::GpuSet::kMaxGpus));
+  static_assert(kMostGpus == cuda::GpuSet::kMaxGpus);
+  numbers.resize(std::min(numbers.size(), kMostGpus));
   std::vector<cuda::GpuSet::Member> members;
   std::vector<absl::Status> failures;
   for (const std::uint32_t number : numbers) {

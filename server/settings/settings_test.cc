@@ -138,6 +138,16 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
   }
 }
 
+TEST_F(SettingsTest, NamesOfMoreGpusThanAreUsedAreRefused) {
+  std::string numbers = "0";
+  for (int number = 1; number < 64; ++number) numbers += "," + std::to_string(number);
+  EXPECT_EQ(Read({"--gpu-devices", numbers.c_str()}).settings.cutting.gpu.devices.size(), 64u);
+  numbers += ",64";
+  const SettingsResult result = Read({"--gpu-devices", numbers.c_str()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("64 of them at most"), std::string::npos) << result.output;
+}
+
 TEST_F(SettingsTest, RolesHaveWhatTheyNeed) {
   const Settings front =
       Read({"--role", "front", "--workers", "dns:w:7461", "--workers", "unix:/w"}).settings;

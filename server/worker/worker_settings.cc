@@ -22,7 +22,7 @@ std::string HostName() {
   return name.data();
 }
 
-// As "0,1"; empty if it is not that, or names one twice.
+// As "0,1"; empty if it is not that, or names one twice, or too many.
 std::vector<std::uint32_t> ReadGpuNumbers(std::string_view text) {
   std::vector<std::uint32_t> numbers;
   while (true) {
@@ -30,7 +30,7 @@ std::vector<std::uint32_t> ReadGpuNumbers(std::string_view text) {
     std::uint32_t number = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
     const bool is_number = error == std::errc() && end == part.data() + part.size();
-    if (!is_number || number > kMaxGpuNumber) return {};
+    if (!is_number || number > kMaxGpuNumber || numbers.size() == kMostGpus) return {};
     if (std::find(numbers.begin(), numbers.end(), number) != numbers.end()) return {};
     numbers.push_back(number);
     if (part.size() == text.size()) return numbers;
@@ -43,7 +43,8 @@ absl::StatusOr<std::vector<std::uint32_t>> ParseGpus(std::string_view text) {
   std::vector<std::uint32_t> numbers = ReadGpuNumbers(text);
   if (!numbers.empty()) return numbers;
   return absl::InvalidArgumentError(
-      ToAbsl(Cat("'", text, "' names no GPUs: all, or numbers as 0,1, each once")));
+      ToAbsl(Cat("'", text, "' names no GPUs: all, or numbers as 0,1, each once, and ", kMostGpus,
+                 " of them at most")));
 }
 
 absl::StatusOr<std::optional<std::uint64_t>> ParseMinPiece(std::string_view text) {

@@ -33,6 +33,9 @@ enum class GpuUse : std::uint8_t {
   kRequire,
 };
 
+// That a kerfd uses.
+inline constexpr std::size_t kMostGpus = 64;
+
 // A piece for a GPU, at most: much enough for the streams that are busy to fill its batches. Where
 // one chunk may be larger than half of it, a piece may have twice that.
 inline constexpr std::size_t kGpuPieceBytes = 2 * kMiB;
