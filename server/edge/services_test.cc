@@ -7,6 +7,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <future>
@@ -75,7 +78,9 @@ class GpuServicesTest : public testing::Test {
  protected:
   static constexpr const char* kGpuProfile = "fastcdc:min=256,avg=1024,max=4096,level=2";
 
-  static std::unique_ptr<cuda::GpuCutter> StartGpu(cuda::Fault fault, std::uint64_t* call_count) {
+  static std::unique_ptr<cuda::GpuCutter> StartGpu(
+      cuda::Fault fault, std::uint64_t* call_count,
+      std::chrono::milliseconds batch_timeout = std::chrono::minutes(2)) {
     auto device = std::make_unique<cuda::FaultyDevice>(
         std::make_unique<cuda::EmulatedDevice>(
             cuda::EmulatedDeviceOptions{.kernels = cuda::EmulatedKernelList()}),
@@ -84,7 +89,7 @@ class GpuServicesTest : public testing::Test {
     cuda::GpuCutterOptions options;
     options.slot_count = 1;
     options.slot = {.batch_bytes = 64 << 10, .piece_count = 4};
-    options.batch_timeout = std::chrono::minutes(2);
+    options.batch_timeout = batch_timeout;
     options.min_piece_bytes = 0;
     auto gpu = cuda::GpuCutter::Start(std::move(device), options);
     KERF_CHECK(gpu.ok());
@@ -184,6 +189,58 @@ TEST_F(GpuServicesTest, SaysHowItsGpusAre) {
   server_->CheckTimeouts();
   EXPECT_EQ(HealthOf("kerf.gpu"), 2);
   EXPECT_EQ(HealthOf(""), 1);
+}
+
+// As one does whose driver never comes back from a call: here until the batch is given up.
+class SilentGpuTest : public GpuServicesTest {
+ protected:
+  void SetUp() override {
+    std::uint64_t call_count = 0;
+    StartGpu({}, &call_count);
+    std::vector<cuda::GpuSet::Member> members;
+    members.push_back(
+        {0, StartGpu({cuda::Fault::Kind::kSilent, call_count}, &call_count, kBatchTimeout)});
+    gpus_ = std::make_unique<cuda::GpuSet>(std::move(members));
+    ServerOptions options;
+    options.listen = {"127.0.0.1:0"};
+    options.worker_threads = 1;
+    options.watchdog_interval = std::chrono::milliseconds(0);
+    options.clock = [this] { return TimePoint(std::chrono::milliseconds(now_ms_.load())); };
+    options.gpus = gpus_.get();
+    options.timeouts.idle = std::chrono::hours(24);
+    patience_ms_ = options.timeouts.index.count();
+    auto server = Server::Start(options, index_.get());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = ConnectTo(server_->addresses()[0]);
+  }
+
+  // Longer than the test takes, and no longer than it may wait at its end.
+  static constexpr std::chrono::milliseconds kBatchTimeout{5'000};
+  std::atomic<std::int64_t> now_ms_{1'000'000};
+  std::int64_t patience_ms_ = 0;
+};
+
+TEST_F(SilentGpuTest, AStreamThatWaitsForItEndsAndSaysWhy) {
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home", kGpuProfile)));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  ASSERT_TRUE(upload.SendFile(std::string(100'000, 'z')));
+  while (gpus_->states()[0].pending_bytes == 0) std::this_thread::yield();
+  // Its turn ends meanwhile.
+  std::atomic<bool> has_ended{false};
+  std::thread looking([&] {
+    while (!has_ended) {
+      server_->CheckTimeouts();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      now_ms_ += patience_ms_;
+    }
+  });
+  const grpc::Status status = upload.WaitForEnd();
+  has_ended = true;
+  looking.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("a GPU of this server has told nothing"));
 }
 
 // Whoever watches GPUs would start a machine anew that is well.

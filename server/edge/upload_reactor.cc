@@ -400,10 +400,16 @@ bool UploadReactor::CheckWorkLocked(TimePoint now) {
   const std::chrono::milliseconds limit = options_.timeouts->index;
   if (now - seen_turn_since_ < limit) return false;
   // Its strand may never come back: it cannot be asked to end the stream.
-  if (engine_->waiting() == StreamEngine::Waiting::kThread) {
+  const StreamEngine::Waiting waiting = engine_->waiting();
+  if (waiting == StreamEngine::Waiting::kThread) {
     FinishLocked(MakeError(Reason::kTooManyStreams,
                            Cat("this stream has waited for a thread for ", limit.count(),
                                " ms: the server's are busy with others")));
+  } else if (waiting == StreamEngine::Waiting::kGpu) {
+    // A GPU's driver may never come back from a call, and nobody can end that.
+    FinishLocked(MakeError(Reason::kTooManyStreams,
+                           Cat("a GPU of this server has told nothing of a piece for ",
+                               limit.count(), " ms")));
   } else {
     FinishLocked(MakeError(Reason::kIndexUnavailable,
                            Cat("the index has not answered for ", limit.count(), " ms")));
