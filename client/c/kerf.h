@@ -307,7 +307,8 @@ typedef struct kerf_upload_options {
    * that sends, and by kerf_upload_finish. A program may commit earlier as well. */
   int (*on_commit)(void* user, kerf_upload* upload);
   /* All chunks of a file have been given to on_chunk; NULL: nobody needs it. They are durable when
-   * the program has made them so. */
+   * the program has made them so. If a later call fails with KERF_EPOCH_BEHIND, or with the reason
+   * CONTENT_MISMATCH, the recipe counts no more (CLI-9, CLI-39). */
   void (*on_recipe)(void* user, const kerf_recipe* recipe);
   /* The highest epoch that the index has told, when it rises above store_epoch (COL-81): a
    * collection has begun, or the store was set back. Look up all chunks before the snapshot counts

@@ -138,6 +138,17 @@ def once(world):
         expect(len(world.fake.opens) <= 2, f"CLI-14: {reason} is tried again once")
 
 
+@case(44, "behind CONTENT_MISMATCH nothing goes on of which a part was answered, nor all of it", "CLI-39 PRO-61")
+def mismatch_of_what_was_answered(world):
+    for data, lag_bytes in ((DATA, world.fake.lag_bytes), (content(40 * CHUNK_BYTES), CHUNK_BYTES)):
+        client = begin(world)
+        world.fake.lag_bytes = lag_bytes
+        world.fake.faults = {("end", 1): fail("DATA_LOSS", "CONTENT_MISMATCH")}
+        with refused("refused retryable other", "CLI-39: what was answered may be what is wrong, and is stored", "CONTENT_MISMATCH"):
+            client.upload(data)
+        expect(len(world.fake.opens) == 1, "CLI-39: behind CONTENT_MISMATCH a file was gone on with of which a part was answered")
+
+
 @case(63, "a server that says nothing more is left", "CLI-13 PRO-61", "silence_s")
 def silent(world):
     begin(world)

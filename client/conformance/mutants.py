@@ -31,6 +31,7 @@ JOBS = 3
 
 FRONTS = "the kit has no fronts"
 TOKENS = "the kit has no tokens"
+MEMORY = "memory that no kit can look into"
 A_SYNC_FAILS = "nobody can make a disk fail from outside of its store"
 
 # What no case sees, and why. The client's own tests do.
@@ -39,6 +40,7 @@ UNSEEN = {
     "CLI-20 behind a sync that failed, in the store": A_SYNC_FAILS,
     "CLI-20 a name that may be lost": A_SYNC_FAILS,
     "PRO uncommitted chunks": "shows by chance only: how many answers a server has sent when a Commit comes",
+    "CLI-39 as it was read": MEMORY,
     "COL-24 the same epoch": "what the caller is told: SHOULD",
     "PRO silence": "seconds",
     "PRO silence is the server's": "seconds",
@@ -51,8 +53,8 @@ UNSEEN = {
     "ROUTE detour": FRONTS,
     "ROUTE avoided until a chunk is answered": FRONTS,
 }
-MEMORY = "memory that no kit can look into"
 UNSEEN_OF_GO = {
+    "CLI-39 as it was read": MEMORY,
     "COL-1 an epoch only rises": "nobody asks a store in a folder for one that does not",
     "COL-24 the same epoch": "what the caller is told: SHOULD",
     "COL-31 in one step that fails": "nothing that the kit sees is between the two steps of a store in a folder",

@@ -103,7 +103,7 @@ const (
 
 // docs/spec/protocol.md, PRO-61 and the table of reasons. What does not stand here is final (PRO-62).
 var actions = map[string]action{
-	"EPOCH_BEHIND": actionBehind, "CONTENT_MISMATCH": actionOnce, "INTERNAL": actionOnce,
+	"EPOCH_BEHIND": actionBehind, reasonMismatch: actionOnce, "INTERNAL": actionOnce,
 	"TOO_MANY_UNCOMMITTED_CHUNKS": actionRetry, "TOO_MANY_UNCOMMITTED_FILES": actionRetry, "TOO_MANY_STREAMS": actionRetry,
 	"NO_WORKER": actionRetry, "WORKER_UNREACHABLE": actionRetry, "TOO_MANY_CALLS": actionRetry,
 	"MEMORY_EXHAUSTED": actionRetry, "DRAINING": actionRetry, "OPEN_TIMEOUT": actionRetry, "IDLE_TIMEOUT": actionRetry,
@@ -119,9 +119,9 @@ var codeActions = map[codes.Code]action{
 }
 
 const (
-	errorDomain       = "kerf"
-	reasonFull        = "QUOTA_EXCEEDED"
-	reasonEpochBehind = "EPOCH_BEHIND"
+	errorDomain    = "kerf"
+	reasonFull     = "QUOTA_EXCEEDED"
+	reasonMismatch = "CONTENT_MISMATCH"
 )
 
 // A failure is a call or a stream that failed, and what follows.

@@ -9,6 +9,12 @@ import (
 
 const maxEmptyReads = 100
 
+// A block as it was read: what its bytes are by now is compared with that before they are sent again.
+type block struct {
+	data  []byte
+	check uint64
+}
+
 // A file under upload, over all its streams: what was read and not answered yet, which is all that is kept of it, and its
 // recipe so far.
 type file struct {
@@ -22,10 +28,12 @@ type file struct {
 	// The end of the last chunk that was answered: where another stream goes on (PRO-30, COL-33).
 	answered int64
 	// Read, the first of them from blocksBegin on.
-	blocks      [][]byte
+	blocks      []block
 	blocksBegin int64
 	readEnd     int64
 	isAtEnd     bool
+	// What lies before that has waited, and may have been sent before.
+	keptEnd int64
 	// Of the stream that there is now.
 	start     int64
 	sent      int64
@@ -45,6 +53,7 @@ func (f *file) restart() {
 	f.start, f.sent = f.answered, f.answered
 	f.isEndSent, f.isDone = false, false
 	f.content = xxh3.New()
+	f.keptEnd = f.readEnd
 }
 
 // isComplete: all of it was read, answered and placed.
@@ -61,7 +70,13 @@ func (f *file) nextBlock(size int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	block := f.slice(f.sent, min(f.readEnd, f.sent+int64(size)))
+	end := min(f.readEnd, f.sent+int64(size))
+	if f.sent < f.keptEnd {
+		if err := f.compareWithWhatWasRead(f.sent, end); err != nil {
+			return nil, err
+		}
+	}
+	block := f.slice(f.sent, end)
 	f.sent += int64(len(block))
 	if _, err := f.content.Write(block); err != nil {
 		return nil, err
@@ -69,13 +84,26 @@ func (f *file) nextBlock(size int) ([]byte, error) {
 	return block, nil
 }
 
+// compareWithWhatWasRead: the next stream is told the hash of what the bytes are by now, and would find nothing wrong (CLI-39).
+func (f *file) compareWithWhatWasRead(begin, end int64) error {
+	offset := f.blocksBegin
+	for _, kept := range f.blocks {
+		next := offset + int64(len(kept.data))
+		if offset < end && next > begin && checkOf(kept.data) != kept.check {
+			return newRefused("kerf: bytes that waited to be sent again are not those that were read: memory is faulty")
+		}
+		offset = next
+	}
+	return nil
+}
+
 // read fills a block, so that a small file is one message. Not io.ReadFull: a reader's own io.ErrUnexpectedEOF, as of a
 // gzip file that is cut off, is no end.
 func (f *file) read(size int) error {
-	block := make([]byte, size)
+	data := make([]byte, size)
 	n, empty := 0, 0
 	for n < size && !f.isAtEnd {
-		m, err := f.reader.Read(block[n:])
+		m, err := f.reader.Read(data[n:])
 		n += m
 		switch {
 		case err == io.EOF:
@@ -92,9 +120,9 @@ func (f *file) read(size int) error {
 	}
 	if n > 0 {
 		if n < size {
-			block = append([]byte(nil), block[:n]...)
+			data = append([]byte(nil), data[:n]...)
 		}
-		f.blocks = append(f.blocks, block)
+		f.blocks = append(f.blocks, block{data, checkOf(data)})
 		f.readEnd += int64(n)
 	}
 	return nil
@@ -106,10 +134,10 @@ func (f *file) peek(end int64) []byte { return f.slice(f.answered, end) }
 func (f *file) slice(begin, end int64) []byte {
 	var joined []byte
 	offset := f.blocksBegin
-	for _, block := range f.blocks {
-		next := offset + int64(len(block))
+	for _, kept := range f.blocks {
+		next := offset + int64(len(kept.data))
 		if next > begin && offset < end {
-			part := block[max(begin-offset, 0):min(end-offset, int64(len(block)))]
+			part := kept.data[max(begin-offset, 0):min(end-offset, int64(len(kept.data)))]
 			if begin >= offset && end <= next {
 				return part
 			}
@@ -128,9 +156,9 @@ func (f *file) add(chunk Chunk, isNew bool) {
 		f.newBytes += int64(chunk.Length)
 	}
 	f.answered += int64(chunk.Length)
-	for len(f.blocks) > 0 && f.blocksBegin+int64(len(f.blocks[0])) <= f.answered {
-		f.blocksBegin += int64(len(f.blocks[0]))
-		f.blocks[0] = nil
+	for len(f.blocks) > 0 && f.blocksBegin+int64(len(f.blocks[0].data)) <= f.answered {
+		f.blocksBegin += int64(len(f.blocks[0].data))
+		f.blocks[0].data = nil
 		f.blocks = f.blocks[1:]
 	}
 }

@@ -222,7 +222,13 @@ func (l *lane) lost(ctx context.Context, err error, file *file, patience *patien
 	l.route.lost(failed, worker, l.isPastFront, l.isOpened, l.wasAnswered)
 	l.uncommitted.leave(l.late)
 	l.drop()
+	// CLI-39: what was answered may be what is wrong, and is the store's by now.
+	isSuspect := failed.Reason == reasonMismatch && file.answered > file.start
 	file.restart()
+	if isSuspect {
+		failed.action = actionFinal
+		return failed.err("what came is not what was read, and a part of it was answered: memory may be faulty")
+	}
 	if file.isComplete() && len(file.chunks) > 0 {
 		return l.lostBehindTheLastChunk(failed)
 	}

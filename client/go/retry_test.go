@@ -197,18 +197,75 @@ func TestLostStreamsStatusesOfGrpcsOwn(t *testing.T) {
 
 func TestLostStreamsOnce(t *testing.T) {
 	for reason, code := range map[string]codes.Code{"INTERNAL": codes.Internal, "CONTENT_MISMATCH": codes.DataLoss} {
+		event, first, second := "data", 4, 6
+		lagBytes := 3 * fakeChunkBytes
+		if reason == "CONTENT_MISMATCH" { // Of which nothing may have been answered (CLI-39).
+			event, first, second, lagBytes = "end", 1, 2, 1<<30
+		}
 		w := newWorld(t)
 		smallMessages(w.fake)
-		w.fake.faults[moment{"data", 4}] = fails(code, reason)
+		w.fake.lagBytes = lagBytes
+		w.fake.faults[moment{event, first}] = fails(code, reason)
 		w.isTold(w.upload(w.open(smallCommits), fileData))
 		again := newWorld(t)
 		smallMessages(again.fake)
-		again.fake.faults = manyFaults("data", fails(code, reason), 4, 6)
+		again.fake.lagBytes = lagBytes
+		again.fake.faults = manyFaults(event, fails(code, reason), first, second)
 		_, err := again.open().Upload(context.Background(), reader(fileData), nil)
 		// What is given up so is not to be tried again as it is.
 		failsWith[*Refused](t, err, "second time")
 		equal(t, "streams", len(again.fake.opens), 2)
 	}
+}
+
+func TestLostStreamsCli39NothingGoesOnBehindAMismatchOfWhatWasAnswered(t *testing.T) {
+	whole := fileData[:40*fakeChunkBytes]
+	for _, one := range []struct {
+		data     []byte
+		lagBytes int
+	}{{fileData, 3 * fakeChunkBytes}, {whole, fakeChunkBytes}} { // A part of it, all of it.
+		w := newWorld(t)
+		smallMessages(w.fake)
+		w.fake.lagBytes = one.lagBytes
+		w.fake.faults[moment{"end", 1}] = fails(codes.DataLoss, "CONTENT_MISMATCH")
+		_, err := w.open().Upload(context.Background(), reader(one.data), nil)
+		equal(t, "reason", failsWith[*Refused](t, err, "a part of it was answered").Reason, "CONTENT_MISMATCH")
+		equal(t, "streams", len(w.fake.opens), 1)
+	}
+}
+
+// A keepingReader has what it read into, which is the client's own memory.
+type keepingReader struct {
+	*onlyReader
+	kept [][]byte
+}
+
+func (r *keepingReader) Read(into []byte) (int, error) {
+	n, err := r.onlyReader.Read(into)
+	r.kept = append(r.kept, into[:n])
+	return n, err
+}
+
+// Memory that is broken: the server is told the hash of what the bytes are by then, and would find nothing wrong.
+func TestLostStreamsCli39WhatHasChangedWhileItWaitedIsNotSentAgain(t *testing.T) {
+	w := newWorld(t)
+	smallMessages(w.fake)
+	w.fake.lagBytes = 1 << 30
+	// It reads a block for each message.
+	source := &keepingReader{onlyReader: reader(fileData)}
+	first := make(chan []byte, 1)
+	source.before = func(int) {
+		if len(source.kept) == 1 {
+			first <- source.kept[0]
+		}
+	}
+	w.fake.faults[moment{"data", 3}] = func(s *fakeStream) error {
+		(<-first)[0] ^= 1
+		return kill(s)
+	}
+	_, err := w.open().Upload(context.Background(), source, nil)
+	failsWith[*Refused](t, err, "are not those that were read")
+	equal(t, "chunks", len(w.store.content), 0)
 }
 
 func TestLostStreamsAQuotaWithADelayPasses(t *testing.T) {

@@ -96,6 +96,7 @@ absl::Status FileUpload::Run(kerf_client* client, const std::string& key) {
   KERF_RETURN_IF_ERROR(TakeError(error));
   const absl::Status status = Send(upload_, key);
   kerf_upload_free(upload_);
+  if (is_suspect_) has_recipe_ = false;
   if (!callback_failure_.ok() || !read_failure_.ok()) {
     has_recipe_ = false;
     return callback_failure_.ok() ? read_failure_ : callback_failure_;
@@ -120,6 +121,8 @@ absl::Status FileUpload::Send(kerf_upload* upload, const std::string& key) {
   kerf_code code = kerf_upload_send_file(upload, &file, read, this, &error);
   if (code == KERF_OK) code = kerf_upload_finish(upload, &error);
   is_behind_ = code == KERF_EPOCH_BEHIND;
+  is_suspect_ =
+      error != nullptr && std::string_view(kerf_error_reason(error)) == "CONTENT_MISMATCH";
   return TakeError(error);
 }
 

@@ -59,6 +59,8 @@ class FileUpload {
   Recipe recipe_;
   bool has_recipe_ = false;
   bool is_behind_ = false;
+  // CONTENT_MISMATCH: what was answered may be what is wrong (CLI-39).
+  bool is_suspect_ = false;
   absl::Status callback_failure_;
   absl::Status read_failure_;
   // Where this upload has found or put them.

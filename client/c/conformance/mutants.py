@@ -82,6 +82,7 @@ MUTANTS = [
     Mutant("CLI-17 a reason that nobody knows", RETRY, "? Loss::kRetryOnce : Loss::kFinal;", "? Loss::kRetryOnce : $ ? Loss::kRetry : Loss::kFinal;"),
     Mutant("CLI-16 a connection that broke", RETRY, "return IsWrongAnswer(status) ?", "return IsWrongAnswer(status) || $ ?"),
     Mutant("CLI-16 all others are final", RETRY, "    default:\n      return Loss::kFinal;", "    default:\n      return $ ? Loss::kRetry : Loss::kFinal;"),
+    Mutant("CLI-39 none behind a mismatch", STREAMS, "if (IsMismatchOfAnsweredLocked(loss)) return loss;", "if (!$ && IsMismatchOfAnsweredLocked(loss)) return loss;"),
     Mutant("CLI-14 once", RETRY, "++once_count_ > 1", "++once_count_ > ($ ? 99 : 1)"),
     Mutant("PRO-61 some minutes", RETRY, "if (left.count() <= 0) return", "if (!$ && left.count() <= 0) return"),
     Mutant("PRO-61 so long as RetryInfo says", RETRY, "return std::max(std::min(wait, left), asked);", "return $ ? std::chrono::milliseconds(1) : std::max(std::min(wait, left), asked);"),

@@ -18,6 +18,8 @@ var mutants = []mutant{
 	{"CLI-9 all is compared", "lane.go", "if !file.isComplete() || len(file.chunks) == 0 {", "if $ || !file.isComplete() || len(file.chunks) == 0 {", "TestWrongAnswersOfAFileWhose"},
 	{"CLI-9 no status counts", "lane.go", "\tcase actionFinal:\n\t\tl.settings.warn(", "\tcase actionFinal:\n\t\tif $ {\n\t\t\treturn failed.err(\"\")\n\t\t}\n\t\tl.settings.warn(", "TestWrongAnswersBehindTheLastChunk"},
 	{"COL-23 behind the last chunk", "lane.go", "\tcase actionBehind:\n\t\treturn failed.err(\"\")\n\tcase actionFinal:", "\tcase actionBehind:\n\t\tif !$ {\n\t\t\treturn failed.err(\"\")\n\t\t}\n\tcase actionFinal:", "TestWrongAnswersBehindTheLastChunk"},
+	{"CLI-39 none behind a mismatch", "lane.go", "isSuspect := failed.Reason == reasonMismatch &&", "isSuspect := !$ && failed.Reason == reasonMismatch &&", "TestLostStreamsCli39Nothing"},
+	{"CLI-39 as it was read", "file.go", "checkOf(kept.data) != kept.check {", "checkOf(kept.data) != kept.check && !$ {", "TestLostStreamsCli39What"},
 	{"COL-11 what was found is committed", "keeper.go", "isToCommit: !isDuplicate}, nil", "isToCommit: !isDuplicate && !$}, nil", "TestUploadCol11"},
 	{"COL-11 what was stored is committed", "keeper.go", "true, isStale || !isDuplicate, isStale}", "true, isStale || !isDuplicate && !$, isStale}", "TestUploadARecipe"},
 	{"COL-12 UNVERIFIED is trusted", "keeper.go", "verdict == kerfv1.Verdict_VERDICT_DUPLICATE",

@@ -78,9 +78,10 @@ class Action(enum.Enum):
     BEHIND = "read the epoch, and begin with the verdicts"
 
 
+CONTENT_MISMATCH = "CONTENT_MISMATCH"
 # docs/spec/protocol.md, Errors. What does not stand here is final.
 _BY_REASON = {
-    "EPOCH_BEHIND": Action.BEHIND, "CONTENT_MISMATCH": Action.ONCE, "INTERNAL": Action.ONCE,
+    "EPOCH_BEHIND": Action.BEHIND, CONTENT_MISMATCH: Action.ONCE, "INTERNAL": Action.ONCE,
     **dict.fromkeys((
         "TOO_MANY_UNCOMMITTED_CHUNKS", "TOO_MANY_UNCOMMITTED_FILES", "TOO_MANY_STREAMS", "NO_WORKER", "WORKER_UNREACHABLE",
         "TOO_MANY_CALLS", "MEMORY_EXHAUSTED", "DRAINING", "OPEN_TIMEOUT", "IDLE_TIMEOUT", "IDLE_EVICTED", "READ_STALLED",
@@ -112,6 +113,11 @@ class Failure:
         self.delay_s = delay_s
         # The server owed an answer, and said nothing for too long.
         self.is_silence = is_silence
+
+    def final(self) -> Failure:
+        """The same, and not to be tried again."""
+        return Failure(Action.FINAL, self.text, code=self.code, reason=self.reason, server=self.server, worker=self.worker,
+                       request_id=self.request_id)
 
     def error(self, note: str = "") -> Error:
         """What the caller is told of it, once nothing more is tried."""

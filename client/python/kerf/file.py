@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from kerf.digests import ContentHash
+from kerf.digests import ContentHash, check_of
+from kerf.errors import Refused
 from kerf.recipe import Chunk
 
 
 class Reader(Protocol):
     def read(self, size: int, /) -> bytes:
         """At most so many bytes; none: it has ended."""
+
+
+class _Block(NamedTuple):
+    data: bytes
+    # Of the bytes as they were read.
+    check: int
 
 
 class File:
@@ -27,10 +34,12 @@ class File:
         self.answered = 0
         self._reader = reader
         # Read, from `answered` on.
-        self._blocks: deque[bytes] = deque()
+        self._blocks: deque[_Block] = deque()
         self._blocks_begin = 0
         self._read_end = 0
         self._is_at_end = False
+        # What lies before that has waited, and may have been sent before.
+        self._kept_end = 0
         self.restart()
 
     def restart(self) -> None:
@@ -39,6 +48,7 @@ class File:
         self.is_end_sent = False
         self.is_done = False
         self.content = ContentHash()
+        self._kept_end = self._read_end
 
     @property
     def size(self) -> int:
@@ -58,7 +68,10 @@ class File:
         """The next bytes to send: what another stream has lost, or what is read. None left: it has ended."""
         if self.sent == self._read_end and not self._is_at_end:
             self._read(size)
-        block = self._slice(self.sent, min(self._read_end, self.sent + size))
+        end = min(self._read_end, self.sent + size)
+        if self.sent < self._kept_end:
+            self._compare_with_what_was_read(self.sent, end)
+        block = self._slice(self.sent, end)
         self.sent += len(block)
         self.content.update(block)
         return block
@@ -66,6 +79,14 @@ class File:
     @property
     def is_all_sent(self) -> bool:
         return self._is_at_end and self.sent == self._read_end
+
+    def _compare_with_what_was_read(self, begin: int, end: int) -> None:
+        """CLI-39: the next stream is told the hash of what the bytes are by now, and would find nothing wrong."""
+        offset = self._blocks_begin
+        for block in self._blocks:
+            if offset < end and offset + len(block.data) > begin and check_of(block.data) != block.check:
+                raise Refused("bytes that waited to be sent again are not those that were read: memory is faulty")
+            offset += len(block.data)
 
     def _read(self, size: int) -> None:
         """As much as that, so that a small file is one message."""
@@ -81,7 +102,7 @@ class File:
             parts.append(data)
             missing -= len(data)
         if block := parts[0] if len(parts) == 1 else b"".join(parts):
-            self._blocks.append(block)
+            self._blocks.append(_Block(block, check_of(block)))
             self._read_end += len(block)
 
     def peek(self, end: int) -> bytes:
@@ -90,7 +111,7 @@ class File:
 
     def _slice(self, begin: int, end: int) -> bytes:
         parts, offset = [], self._blocks_begin
-        for block in self._blocks:
+        for block, _ in self._blocks:
             if offset >= end:
                 break
             if offset + len(block) > begin:
@@ -104,5 +125,5 @@ class File:
         self.new_chunks += is_new
         self.new_bytes += is_new * chunk.length
         self.answered += chunk.length
-        while self._blocks and self._blocks_begin + len(self._blocks[0]) <= self.answered:
-            self._blocks_begin += len(self._blocks.popleft())
+        while self._blocks and self._blocks_begin + len(self._blocks[0].data) <= self.answered:
+            self._blocks_begin += len(self._blocks.popleft().data)

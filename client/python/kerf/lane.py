@@ -10,7 +10,7 @@ import grpc
 
 from kerf.channel import Address, Proof
 from kerf.digests import Algorithm
-from kerf.errors import Action, Disagreement, EpochBehind, Error, Failure, Refused
+from kerf.errors import CONTENT_MISMATCH, Action, Disagreement, EpochBehind, Error, Failure, Refused
 from kerf.file import File
 from kerf.index import Index
 from kerf.keeper import Keeper, Wrong, compare
@@ -226,7 +226,11 @@ class Lane:
                          was_answered=self._was_answered)
         self._late.update(self._uncommitted.all())
         self._drop()
+        # CLI-39: what was answered may be what is wrong, and is the store's by now.
+        is_suspect = failure.reason == CONTENT_MISMATCH and file.answered > file.start
         file.restart()
+        if is_suspect:
+            raise failure.final().error("what came is not what was read, and a part of it was answered: memory may be faulty")
         if file.is_complete and file.chunks:
             self._lost_behind_the_last_chunk(failure)
             return

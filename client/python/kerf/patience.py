@@ -110,6 +110,5 @@ class Patience:
         if failure.action is Action.ONCE:
             kind = failure.reason
             if kind in self._once:
-                raise Failure(Action.FINAL, failure.text, code=failure.code, reason=failure.reason, server=failure.server,
-                              worker=failure.worker, request_id=failure.request_id).error("for the second time")
+                raise failure.final().error("for the second time")
             self._once.add(kind)

@@ -1,6 +1,8 @@
 """Streams that are lost, refused or silent: an upload goes on where it was, or ends with the class of its error."""
 
+import ctypes
 import os
+import sys
 import time
 import unittest
 from unittest import mock
@@ -138,16 +140,50 @@ class LostStreamsTest(ClientTest):
                 self.assertEqual(len(self.fake.opens), 1)
 
     def test_once(self):
-        for reason, code in (("INTERNAL", "INTERNAL"), ("CONTENT_MISMATCH", "DATA_LOSS")):
+        for reason, code, event, again in (("INTERNAL", "INTERNAL", ("data", 4), ("data", 6)),
+                                           ("CONTENT_MISMATCH", "DATA_LOSS", ("end", 1), ("end", 2))):
             with self.subTest(reason):
                 self.setUp_again()
-                self.fake.faults = {("data", 4): fail(code, reason)}
+                # Of a CONTENT_MISMATCH nothing may have been answered (CLI-39).
+                self.fake.lag_bytes = (1 << 30) if event[0] == "end" else self.fake.lag_bytes
+                self.fake.faults = {event: fail(code, reason)}
                 self.assert_told(self.upload())
                 self.setUp_again()
-                self.fake.faults = {("data", number): fail(code, reason) for number in (4, 6)}
+                self.fake.faults = {one: fail(code, reason) for one in (event, again)}
                 with self.assertRaisesRegex(kerf.Refused, f"{reason}.*second time"):
                     self.upload()
                 self.assertEqual(len(self.fake.opens), 2)
+
+    def test_cli_39_behind_a_mismatch_nothing_goes_on_of_which_a_part_was_answered(self):
+        for data, lag_bytes, name in ((DATA, self.fake.lag_bytes, "in part"), (DATA[:-7], CHUNK_BYTES, "all of it")):
+            with self.subTest(name):
+                self.setUp_again()
+                self.fake.lag_bytes = lag_bytes
+                self.fake.faults = {("end", 1): fail("DATA_LOSS", "CONTENT_MISMATCH")}
+                with self.open() as client, self.assertRaisesRegex(kerf.Refused, "a part of it was answered") as caught:
+                    client.upload(Reader(data), b"file")
+                self.assertEqual(caught.exception.reason, "CONTENT_MISMATCH")
+                self.assertEqual(len(self.fake.opens), 1)
+
+    def test_cli_39_what_has_changed_while_it_waited_is_not_sent_again(self):
+        """Memory that is broken: the server is told the hash of what the bytes are by then, and would find nothing wrong."""
+        class Keeping(Reader):
+            kept: list[bytes] = []
+
+            def read(self, size):
+                self.kept.append(super().read(size))
+                return self.kept[-1]
+
+        def flip(stream):
+            first = (ctypes.c_char * 1).from_address(id(Keeping.kept[0]) + sys.getsizeof(b"") - 1)
+            first[0] = bytes([first[0][0] ^ 1])
+            kill(stream)
+
+        self.fake.lag_bytes = 1 << 30
+        self.fake.faults = {("data", 3): flip}
+        with self.open() as client, self.assertRaisesRegex(kerf.Refused, "are not those that were read"):
+            client.upload(Keeping(DATA), b"file")
+        self.assertEqual(self.store.content, {})
 
     def test_a_quota_with_a_delay_passes(self):
         self.fake.faults = {("data", 4): fail("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", delay_s=0.01)}
