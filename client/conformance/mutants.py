@@ -41,6 +41,8 @@ UNSEEN = {
     "CLI-20 a name that may be lost": A_SYNC_FAILS,
     "PRO uncommitted chunks": "shows by chance only: how many answers a server has sent when a Commit comes",
     "CLI-39 as it was read": MEMORY,
+    "PRO-71 an answer's length": MEMORY,
+    "PRO-71 answers that wait": MEMORY,
     "COL-24 the same epoch": "what the caller is told: SHOULD",
     "PRO silence": "seconds",
     "PRO silence is the server's": "seconds",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"kerf/client/go/kerfv1"
 )
@@ -157,6 +158,36 @@ func TestBoundsAnswersThatNobodyTakesWait(t *testing.T) {
 	made.drop()
 	if err := <-ended; err != io.EOF {
 		t.Error(err)
+	}
+}
+
+// An emptyCall has messages of fields that nobody knows, and no answers.
+type emptyCall struct {
+	grpc.ClientStream
+	left int
+}
+
+func (e *emptyCall) RecvMsg(into any) error {
+	if e.left == 0 {
+		return io.EOF
+	}
+	e.left--
+	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 100, protowire.BytesType), make([]byte, 400<<10))
+	into.(*kerfv1.UploadResponse).ProtoReflect().SetUnknown(unknown)
+	return nil
+}
+
+func TestBoundsMessagesWithoutAnswersHoldUpNone(t *testing.T) {
+	made := &stream{changed: make(chan struct{}, 1), cancel: func() {}, requests: make(chan *kerfv1.UploadRequest)}
+	made.room = sync.NewCond(&made.mutex)
+	ended := make(chan error, 1)
+	go func() { ended <- made.receive(&emptyCall{left: 10}) }()
+	select {
+	case err := <-ended:
+		equal(t, "end", err, io.EOF)
+	case <-time.After(30 * time.Second):
+		t.Error("what is never taken is waited for")
+		made.drop()
 	}
 }
 

@@ -112,8 +112,9 @@ func (s *stream) receive(call grpc.ClientStream) error {
 			s.room.Wait()
 		}
 		s.heardAt = time.Now()
-		if !s.isDropped {
-			s.answers = append(s.answers, response.GetAnswers()...)
+		// What has none is never taken, and does not wait.
+		if answers := response.GetAnswers(); len(answers) > 0 && !s.isDropped {
+			s.answers = append(s.answers, answers...)
 			s.answerBytes += proto.Size(response)
 		}
 		s.mutex.Unlock()

@@ -17,8 +17,8 @@ from kerf.errors import Refused
 
 DEFAULT_PORT = 7461
 _HOST_PORT = re.compile(r"(?P<host>\[[^\]]+\]|[^:/\[\]\s]+):(?P<port>\d{1,5})")
-# Of one answer: docs/spec/protocol.md, Bounds. A page of ScanChunks has 2 MiB, too.
-_MAX_ANSWER_BYTES = 8 * 1024 * 1024
+# Of one answer to an Upload (PRO-71); what this client asks the Index service for is shorter.
+_MAX_ANSWER_BYTES = 2 * 1024 * 1024
 _OPTIONS: list[tuple[str, int | str]] = [
     # Two channels are two connections; one that broke does not keep the next one waiting.
     ("grpc.use_local_subchannel_pool", 1),

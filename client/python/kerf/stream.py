@@ -16,8 +16,8 @@ from kerf.v1 import chunking_pb2 as pb
 _METHOD = "/kerf.v1.ChunkingService/Upload"
 # Messages that gRPC has not taken yet.
 _WAITING_MESSAGES = 2
-# Answers, and those of one message more: more than a kerfd sends of one window, and a bound for who is none.
-_WAITING_ANSWERS = 65_536
+# Bytes of answers that its thread has not taken yet, and one message more: taken apart they may cost forty times as much.
+_WAITING_ANSWER_BYTES = 1 << 20
 
 
 class UploadStream:
@@ -29,13 +29,14 @@ class UploadStream:
         self._changed = threading.Condition()
         self._requests: deque[bytes] = deque()
         self._answers: deque[pb.UploadAnswer] = deque()
+        self._waiting_bytes = 0
         self._is_closed = False
         self._failure: Failure | None = None
         self._is_over = False
         self._is_woken = False
         self.heard_at = time.monotonic()
         upload: Any = channel.stream_stream(_METHOD, request_serializer=None,
-                                            response_deserializer=pb.UploadResponse.FromString)
+                                            response_deserializer=None)
         self._call = upload(self._sending(), metadata=tuple(metadata))
         threading.Thread(target=self._receive, name="kerf-answers", daemon=True).start()
 
@@ -52,16 +53,20 @@ class UploadStream:
     def _receive(self) -> None:
         failure: Failure | None = None
         try:
-            for response in self._call:
+            for packed in self._call:
                 with self._changed:
-                    self._changed.wait_for(lambda: len(self._answers) < _WAITING_ANSWERS or self._is_closed)
-                    if not self._is_closed:
-                        self._answers.extend(response.answers)
+                    self._changed.wait_for(lambda: self._waiting_bytes < _WAITING_ANSWER_BYTES or self._is_closed)
+                answers = pb.UploadResponse.FromString(packed).answers
+                with self._changed:
+                    # What has none is never taken, and does not wait.
+                    if answers and not self._is_closed:
+                        self._answers.extend(answers)
+                        self._waiting_bytes += len(packed)
                     self.heard_at = time.monotonic()
                     self._changed.notify_all()
         except grpc.RpcError as error:
             failure = failure_of(error, self.server)
-        except Exception as error:  # An answer that is no UploadResponse, which gRPC may raise as it likes.
+        except Exception as error:  # An answer that is no UploadResponse, for which protobuf's implementations have classes of their own.
             failure = Failure(Action.ONCE, f"an answer that cannot be read: {error}", server=self.server)
         with self._changed:
             self._failure = failure
@@ -91,9 +96,11 @@ class UploadStream:
         """The next answer, None if there is none yet. Raises StreamEnded behind the last one."""
         with self._changed:
             if self._answers:
-                if len(self._answers) == _WAITING_ANSWERS:
+                answer = self._answers.popleft()
+                if not self._answers:
+                    self._waiting_bytes = 0
                     self._changed.notify_all()
-                return self._answers.popleft()
+                return answer
             if self._is_over:
                 raise StreamEnded(self._failure)
             return None

@@ -334,6 +334,16 @@ class BoundsTest(ClientTest):
         self.assert_told(recipe)
         self.assertGreater(self.fake.counts["commit"], 5)
 
+    def test_an_answer_that_is_too_long_ends_the_stream(self):
+        def too_long(stream):
+            # PRO-71, of a field that is otherwise passed over (CLI-10).
+            stream._answers.append(pb.UploadAnswer.FromString(b"\xa2\x06\x80\x80\x80\x01" + bytes(2 << 20)))
+
+        self.fake.faults = {("data", 1): too_long}
+        with self.assertRaises(kerf.Refused) as caught:
+            self.open().upload(b"x", b"file")
+        self.assertEqual((caught.exception.code, len(self.fake.opens)), ("RESOURCE_EXHAUSTED", 1))
+
     def test_a_server_with_too_little_is_refused(self):
         for limit, value in (("max_uncommitted_chunks", 100), ("max_commit_entries", 15), ("max_message_bytes", 1)):
             fake = self.new_fake()
