@@ -502,6 +502,46 @@ TEST_F(FrontServerTest, ADrainTellsStreamsInBand) {
   EXPECT_EQ(WorkerOf(ConnectTo(worker.address()), "key"), "one");
 }
 
+// The worker may be of another release than the one that was asked what it knows (PRO-95).
+TEST_F(FrontServerTest, ADrainThatIsPassedOverDoesNoHarm) {
+  std::mutex mutex;
+  std::vector<v1::UploadRequest> received;
+  ScriptedWorker worker([&](grpc::ServerContext& /*context*/, ScriptedWorker::Stream& stream) {
+    v1::UploadRequest request;
+    while (stream.Read(&request)) {
+      const std::lock_guard lock(mutex);
+      received.push_back(request);
+    }
+    return grpc::Status::OK;
+  });
+  const auto has_received = [&](std::size_t count) {
+    return Eventually([&] {
+      const std::lock_guard lock(mutex);
+      return received.size() == count;
+    });
+  };
+  const auto channel = StartAndConnect(Options({worker.address()}));
+  TestUpload upload(channel);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
+  ASSERT_TRUE(has_received(2));
+  front().BeginDrain(milliseconds(60'000));
+  ASSERT_TRUE(has_received(3));
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.set_data("goes on"); }));
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_end(); }));
+  upload.WritesDone();
+  EXPECT_TRUE(upload.WaitForEnd().ok());
+  const std::lock_guard lock(mutex);
+  std::vector<v1::UploadFrame::FrameCase> kinds;
+  for (const v1::UploadRequest& request : received) {
+    ASSERT_EQ(request.frames_size(), 1);
+    kinds.push_back(request.frames(0).frame_case());
+  }
+  EXPECT_THAT(kinds, testing::ElementsAre(v1::UploadFrame::kOpen, v1::UploadFrame::kFileBegin,
+                                          v1::UploadFrame::kDrain, v1::UploadFrame::kData,
+                                          v1::UploadFrame::kFileEnd));
+}
+
 TEST_F(FrontServerTest, StopEndsWhatIsOpen) {
   TestWorker worker(FreshSocketAddress(), "one");
   const auto channel = StartAndConnect(Options({worker.address()}));
