@@ -189,6 +189,11 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 	}
 }
 
+func TestPingsAreSentAndNotTooOften(t *testing.T) { // PRO-5, CLI-4.
+	equal(t, "a ping", pingEvery, 40*time.Second)
+	equal(t, "its answer", pingFor, 20*time.Second)
+}
+
 func TestARefusalOfASocketIsFinal(t *testing.T) {
 	// As dialSocket leaves it, where another user listens.
 	connection := &connection{}

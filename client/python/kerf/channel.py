@@ -28,11 +28,17 @@ _OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
     ("grpc.max_send_message_length", -1),
-    # A peer that is gone without a word is noticed, and no server takes these for too many (CLI-4).
-    ("grpc.keepalive_time_ms", 30_000),
+    # A peer that is gone without a word is noticed, and no server takes these for too many (PRO-5, CLI-4).
+    ("grpc.keepalive_time_ms", 40_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
 ]
+
+# Of who listens at a socket, which answers at once, unless more call than it takes.
+_PEER_WAIT_S = 5
+# Of a token, which goes in a header; and the end of its line in a file.
+_TOKEN = re.compile(r"[!-~]{1,8192}")
+_TOKEN_FILE_BYTES = 8192 + 2
 
 Secret = bytes | str | os.PathLike[str]
 
@@ -102,7 +108,8 @@ class Address:
 def peer_user_of(path: str) -> int:
     """The user of whoever listens at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(5)
+        # Where its queue is full a socket with a timeout of Python's own would not wait.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _PEER_WAIT_S, 0))
         probe.connect(path)
         _, user, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
         return int(user)
@@ -124,6 +131,13 @@ def may_be_anybody(user: int, overflow: str | os.PathLike[str] = "/proc/sys/kern
 Token = str | os.PathLike[str] | Callable[[], str]
 
 
+def _checked(token: str) -> str:
+    """What no header can carry is said, and not the token: gRPC would have it in its error."""
+    if not _TOKEN.fullmatch(token):
+        raise Refused("a token is one line of visible characters, 8 KiB at most, and this is none")
+    return token
+
+
 @dataclass(frozen=True)
 class Proof:
     """How a client connects, and says who it is."""
@@ -131,21 +145,24 @@ class Proof:
     tls: Tls | None = None
     # A token, a file of one (a path), or what is asked for one: anew for each stream.
     token: Token | None = field(default=None, repr=False)
+    # The last one that its file has had.
+    _last: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def check(self, address: Address) -> None:
         """A token never goes out in the clear."""
         if self.token is not None and self.tls is None and not address.is_unix:
             raise Refused(f"{address.text}: a token is shown over TLS or a unix socket alone", server=address.text)
 
-    def channel(self, address: Address, *, is_named: bool = False) -> grpc.Channel:
-        """`is_named`: a front says that it is there, so no other name stands in for its host's."""
+    def channel(self, address: Address, *, worker_name: str | None = None) -> grpc.Channel:
+        """`worker_name`: of a worker past its front, the name that the front says (ROU-8), empty: its host's. The name of the
+        front's own certificate stands in for none."""
         self.check(address)
         options = list(_OPTIONS)
         target = "unix:" + address.path if address.is_unix else address.text
         if self.tls is None or address.is_unix:
             return grpc.insecure_channel(target, options)
-        if self.tls.name and not is_named:
-            options.append(("grpc.ssl_target_name_override", self.tls.name))
+        if name := self.tls.name if worker_name is None else worker_name:
+            options.append(("grpc.ssl_target_name_override", name))
         return grpc.secure_channel(target, self.tls.credentials(), options)
 
     def metadata(self, address: Address) -> list[tuple[str, str | bytes]]:
@@ -155,6 +172,9 @@ class Proof:
             return found
         self.check(address)
         if address.is_unix:
+            if not hasattr(socket, "SO_PEERCRED"):
+                raise Refused(f"{address.text}: this system does not say who listens at a socket; a token is shown over TLS alone",
+                              server=address.text)
             try:
                 user = peer_user_of(address.path)
             except OSError:
@@ -171,12 +191,23 @@ class Proof:
 
     def _token(self) -> str:
         if callable(self.token):
-            return self.token()
+            return _checked(self.token())
         if isinstance(self.token, str):
-            return self.token
+            return _checked(self.token)
         assert self.token is not None
-        path = pathlib.Path(self.token)
-        # Of a pipe whoever opens it would wait, and the token would be read once.
-        if path.exists() and not path.is_file():
-            raise Refused(f"{path} is no regular file, and has no token")
-        return path.read_text(encoding="ascii").strip()
+        return self._of_file(pathlib.Path(self.token))
+
+    def _of_file(self, path: pathlib.Path) -> str:
+        """Where it cannot be read, or is being written, the last one counts."""
+        try:
+            # Of a pipe whoever opens it would wait, and the token would be read once.
+            if path.exists() and not path.is_file():
+                raise Refused("it is no regular file")
+            with path.open("rb") as file:
+                token = _checked(file.read(_TOKEN_FILE_BYTES + 1).decode("latin-1").rstrip("\r\n"))
+        except (OSError, Refused) as error:
+            if self._last:
+                return self._last[0]
+            raise Refused(f"{path} has no token: {error}") from error
+        self._last[:] = [token]
+        return token

@@ -192,10 +192,11 @@ class Lane:
         settings = self._settings
         self._cancellation.check()
         self._server = patience.server
-        self._worker, self._is_past_front = self._route.choose(self._server)
+        place = self._route.choose(self._server)
+        self._worker, self._is_past_front = place.address, place.is_past_front
         if self._is_past_front:
             patience.met()
-        self._channel = settings.proof.channel(self._worker, is_named=self._is_past_front)
+        self._channel = settings.proof.channel(self._worker, worker_name=place.worker_name)
         self._stream = UploadStream(self._channel, self._route.metadata(self._worker), self._worker.text)
         if self._view != view:
             self._index_epoch = 0

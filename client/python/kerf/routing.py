@@ -14,6 +14,8 @@ from kerf.v1 import routing_pb2 as pb
 _LOCATE = "/kerf.v1.RoutingService/Locate"
 # A front looks at so many.
 _MAX_AVOIDED = 8
+# Of a certificate (routing.proto).
+_MAX_NAME_BYTES = 253
 REACH_S = 3.0
 # Of a stream past the front that is silent the front is asked again this often.
 ASK_AGAIN_S = 5.0
@@ -25,8 +27,21 @@ def shard_key(repository: str, lane: int) -> str:
 
 
 class Located(NamedTuple):
-    worker: bytes
     address: Address
+    # Of whom its certificate has to be; empty: of its address' host.
+    name: str
+
+
+class Place(NamedTuple):
+    """Where a stream goes."""
+
+    address: Address
+    # Of a worker past its front: as in Located.
+    worker_name: str | None = None
+
+    @property
+    def is_past_front(self) -> bool:
+        return self.worker_name is not None
 
 
 class Route:
@@ -47,17 +62,17 @@ class Route:
         found += [("kerf-avoid-worker-bin", worker) for worker in self._avoided]
         return found
 
-    def choose(self, server: Address) -> tuple[Address, bool]:
-        """Where the next stream goes, and whether that is past the front."""
+    def choose(self, server: Address) -> Place:
+        """Where the next stream goes: through the server, unless it is a front that names a worker which can be reached."""
         if not self._is_direct:
-            return server, False
+            return Place(server)
         if self._is_detour:
             self._is_detour = False
-            return server, False
+            return Place(server)
         located = self.locate(server)
-        if located is None or not _means_the_same_here(located.address, server) or not self._can_be_reached(located.address):
-            return server, False
-        return located.address, True
+        if located is None or not _means_the_same_here(located.address, server) or not self._can_be_reached(located):
+            return Place(server)
+        return Place(located.address, located.name)
 
     def locate(self, server: Address) -> Located | None:
         """What the front says. None: go through the server, which may be the worker itself."""
@@ -67,18 +82,19 @@ class Route:
                                       response_deserializer=pb.LocateResponse.FromString)
             try:
                 answer = ask(request, timeout=REACH_S, metadata=tuple(self._proof.metadata(server)))
-                return Located(answer.worker.encode(), Address.parse(answer.address))
+                located = Located(Address.parse(answer.address), answer.tls_name)
+                return located if len(located.name) <= _MAX_NAME_BYTES else None
             except (grpc.RpcError, ValueError):
                 return None
 
-    def _can_be_reached(self, address: Address) -> bool:
-        """Also whether its certificate is of that host: nothing that the front says stands in for that."""
+    def _can_be_reached(self, there: Located) -> bool:
+        """Also whether its certificate is of whom the front says, or else of the host of its address."""
         try:
             # A token that may not be shown there is shown to the front.
-            self._proof.metadata(address)
+            self._proof.metadata(there.address)
         except Refused:
             return False
-        channel = self._proof.channel(address, is_named=True)
+        channel = self._proof.channel(there.address, worker_name=there.name)
         try:
             grpc.channel_ready_future(channel).result(timeout=REACH_S)
             return True

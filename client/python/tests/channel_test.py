@@ -1,16 +1,18 @@
 """Addresses, tokens, and the way past a front."""
 
+import contextlib
 import os
 import pathlib
 import socket
 import tempfile
+import threading
 import unittest
 from unittest import mock
 
 import kerf
 from fake import fail, kill, silence
 from kerf import routing
-from kerf.channel import Address, Proof, may_be_anybody
+from kerf.channel import Address, Proof, may_be_anybody, peer_user_of
 from testing import CHUNK_BYTES, ClientTest, Reader, content
 
 DATA = content(40 * CHUNK_BYTES)
@@ -55,6 +57,25 @@ class ProxyTest(unittest.TestCase):
                 channel.subscribe(lambda _: None, try_to_connect=True)
                 with self.assertRaises(TimeoutError):
                     proxy.accept()
+
+
+class OptionsTest(unittest.TestCase):
+    def options_of(self, proof, address, **more):
+        with mock.patch("grpc.insecure_channel") as plain, mock.patch("grpc.secure_channel") as secure:
+            proof.channel(Address.parse(address), **more)
+        return dict((plain.call_args or secure.call_args)[0][-1])
+
+    def test_cli_4_pings_are_sent_and_not_too_often(self):
+        for address in ("host:1", "unix:/tmp/s"):
+            options = self.options_of(Proof(), address)
+            self.assertEqual((options["grpc.keepalive_time_ms"], options["grpc.keepalive_timeout_ms"]), (40_000, 20_000))
+
+    def test_rou_8_whom_a_certificate_has_to_be_of(self):
+        name = "grpc.ssl_target_name_override"
+        for own, worker_name, wanted in (("", None, None), ("front.example", None, "front.example"), ("front.example", "", None),
+                                         ("front.example", "worker.example", "worker.example")):
+            options = self.options_of(Proof(kerf.Tls(name=own)), "host:1", worker_name=worker_name)
+            self.assertEqual(options.get(name), wanted, (own, worker_name))
 
 
 class TokenTest(ClientTest):
@@ -113,6 +134,41 @@ class TokenTest(ClientTest):
         tokens = iter(("a", "b"))
         self.open(token=lambda: next(tokens)).upload(b"x", b"file")
         self.assertEqual(self.shown(), ["Bearer one", "Bearer two", "Bearer a"])
+
+    def test_while_its_file_is_written_anew_the_last_one_counts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "token"
+            file.write_text("one\r\n", encoding="ascii")
+            proof = Proof(token=file)
+            self.assertEqual(proof._token(), "one")
+            for spoil in (lambda: file.write_bytes(b""), lambda: file.write_bytes(b"\xff\xff"), file.unlink):
+                spoil()
+                self.assertEqual(proof._token(), "one")
+            with self.assertRaisesRegex(kerf.Refused, "has no token"):
+                Proof(token=file)._token()
+
+    def test_one_that_is_none_is_said_and_not_shown(self):
+        for bad in ("", "two SECRETS", "SECRET\n", "SECR\u00c9T", "SECRET" * 2_000):
+            for token in (bad, lambda bad=bad: bad):
+                with self.assertRaisesRegex(kerf.Refused, "this is none") as caught:
+                    self.open(token=token).upload(b"x", b"file")
+                self.assertNotIn("SECR", str(caught.exception))
+        self.assertEqual(self.fake.metadata, [])
+
+    def test_a_socket_whose_queue_is_full_is_waited_for(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server, contextlib.ExitStack() as stack:
+            path = f"{folder}/s"
+            server.bind(path)
+            server.listen(0)
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    one = stack.enter_context(socket.socket(socket.AF_UNIX))
+                    one.setblocking(False)
+                    one.connect(path)
+            later = threading.Timer(0.2, server.accept)
+            later.start()
+            self.assertEqual(peer_user_of(path), os.geteuid())
+            later.join()
 
     def test_a_pipe_is_not_waited_for(self):
         with tempfile.TemporaryDirectory() as folder:
