@@ -4,7 +4,7 @@ from case import case
 from cases_epoch import back_up
 from fake import fail
 from fake_index import FakeIndex
-from world import CHUNK_BYTES, content, digests_of, expect, plan_of, refused, sealed, with_another_digest
+from world import CHUNK_BYTES, content, digests_of, expect, plan_of, refused, sealed, sha256, with_another_digest
 
 DEAD, LIVE, FRESH = content(3 * CHUNK_BYTES, 11), content(2 * CHUNK_BYTES, 12), content(2 * CHUNK_BYTES, 13)
 NEEDS = "store snapshot collect"
@@ -377,3 +377,16 @@ def told_first(world):
                 expect(first == f"advance {epoch}", f"COL-80: advance {epoch} comes first; here: {first}")
                 world.is_sound()
                 expect(is_believed(world), "COL-60: what the store has is not believed")
+
+
+@case(131, "of places of which one has rotted no index is told the length", "CLI-41 COL-60 PRO-71", NEEDS)
+def rotten_places(world):
+    client = begin(world)
+    client.collect()
+    first, second = (sha256(LIVE[at:at + CHUNK_BYTES]) for at in (0, CHUNK_BYTES))
+    world.store.cut_short(first, 0)
+    world.store.add(second, LIVE[CHUNK_BYTES:-1])
+    world.fake.index = FakeIndex()
+    client.open().collect()
+    for digest, entry in world.fake.index.entries.items():
+        expect(entry.length == CHUNK_BYTES, f"CLI-41: the index was told that {digest.hex()[:8]} has {entry.length} bytes")

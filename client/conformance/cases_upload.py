@@ -64,6 +64,18 @@ def new_here(world):
     world.is_told(recipe)
 
 
+@case(29, "a chunk whose entry has another length is NEW, and not stored again", "CLI-41 COL-11", "store", is_advice=True)
+def another_length(world):
+    client = world.client()
+    data = content(2 * CHUNK_BYTES)
+    upload(world, data, client)
+    for entry in world.fake.index.entries.values():
+        entry.length += 1
+    there = set(world.store.content)
+    upload(world, data, client)
+    expect(set(world.store.content) == there, "CLI-41: a chunk that the store has was stored again")
+
+
 @case(6, "a DUPLICATE that the store has not is stored", "COL-13 COL-16", "store", is_advice=True)
 def stale(world):
     client = world.client()

@@ -22,6 +22,8 @@ from kerf.v1 import chunking_pb2 as pb, index_pb2, routing_pb2
 
 MAX_FRAME_BYTES = 448 * 1024
 CHUNK_BYTES = 1024
+# Of any profile.
+MAX_CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 64
 FEATURE = re.compile(r"[a-z0-9-]{1,64}")
 
@@ -196,6 +198,8 @@ class Fake:
         self.log.append(f"commit_chunks {request.store_epoch}")
         for entry in request.entries:
             self._judge_commit(request.store_epoch, entry.digest, entry.locator)
+            if not 1 <= entry.length_bytes <= MAX_CHUNK_BYTES:
+                self.violation(f"PRO-71: BAD_FIELD: length_bytes {entry.length_bytes}")
         self.late_commits += [(request.store_epoch, entry.digest, entry.locator) for entry in request.entries]
         count = self.index.commit(request.store_epoch, [(entry.digest, entry.length_bytes, entry.locator)
                                                         for entry in request.entries], replaces=True)

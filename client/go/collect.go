@@ -379,11 +379,7 @@ func (c *collector) makeWhole(ctx context.Context, places, doomed []Stored) (boo
 	if err := c.writePlan(); err != nil {
 		return false, err
 	}
-	gone := make(map[string]bool, len(doomed))
-	for _, place := range doomed {
-		gone[string(place.Locator)] = true
-	}
-	stay := slices.DeleteFunc(slices.Clone(places), func(place Stored) bool { return gone[string(place.Locator)] })
+	stay := toTell(places, doomed)
 	if err := c.index.commit(ctx, c.epoch, stay, c.retryFor); err != nil {
 		// Of a full repository the rest is not believed, and is stored or found again by who needs it.
 		var refused *Refused
@@ -404,6 +400,28 @@ func (c *collector) makeWhole(ctx context.Context, places, doomed []Stored) (boo
 		}
 	}
 	return false, nil
+}
+
+// toTell: COL-60 (c): all that stays. Not what no chunk can be as long as, nor a chunk whose places differ in that: one of them
+// has rotted, and told with a false length it would be NEW to everybody (CLI-41).
+func toTell(places, doomed []Stored) []Stored {
+	gone := make(map[string]bool, len(doomed))
+	for _, place := range doomed {
+		gone[string(place.Locator)] = true
+	}
+	stay := slices.DeleteFunc(slices.Clone(places), func(place Stored) bool { return gone[string(place.Locator)] })
+	lengths := make(map[string]int, len(stay))
+	for _, place := range stay {
+		if length, is := lengths[string(place.Digest)]; is && length != place.Length {
+			lengths[string(place.Digest)] = 0
+		} else {
+			lengths[string(place.Digest)] = place.Length
+		}
+	}
+	return slices.DeleteFunc(stay, func(place Stored) bool {
+		length := lengths[string(place.Digest)]
+		return length < 1 || length > largestChunkBytes
+	})
 }
 
 // tellWhole: COL-60 (e) to (g).

@@ -457,6 +457,22 @@ func TestIndexThatGoesBackANewOneBecomesWhole(t *testing.T) {
 	equal(t, "new", w.upload(w.open(), liveData).NewChunks, 0)
 }
 
+// An empty file, which no call takes, and a copy that was cut short, whichever of the two comes last.
+func TestIndexThatGoesBackCli41PlacesThatHaveRottedAreNotTold(t *testing.T) {
+	w := newCollecting(t)
+	w.mustCollect()
+	first, second := sha(liveData[:fakeChunkBytes]), sha(liveData[fakeChunkBytes:])
+	for locator, chunk := range w.store.content {
+		if chunk.digest == string(first) {
+			w.store.content[locator] = memoryChunk{chunk.digest, nil}
+		}
+	}
+	w.store.addAs(second, liveData[fakeChunkBytes:2*fakeChunkBytes-1])
+	w.fake.index = newFakeIndex()
+	equal(t, "believed", w.mustCollect().IsIndexBelieved, true)
+	equal(t, "entries", len(w.fake.index.entries), 0)
+}
+
 func TestIndexThatGoesBackAnOldCopyIsNotBelieved(t *testing.T) {
 	w := newCollecting(t)
 	before := w.fake.index.copy()

@@ -285,6 +285,9 @@ func (f *fake) CommitChunks(ctx context.Context, request *kerfv1.CommitChunksReq
 		f.log.add(fmt.Sprintf("commit_chunks %d", request.GetStoreEpoch()))
 		for _, entry := range request.GetEntries() {
 			f.judge(request.GetStoreEpoch(), entry.GetLocator())
+			if length := entry.GetLengthBytes(); length < 1 || length > largestChunkBytes {
+				f.violation("PRO-71: BAD_FIELD: length_bytes %d", length)
+			}
 			f.lateCommits = append(f.lateCommits, told{request.GetStoreEpoch(), string(entry.GetDigest()), string(entry.GetLocator())})
 			if err := f.index.commit(request.GetStoreEpoch(), entry.GetDigest(), int(entry.GetLengthBytes()), entry.GetLocator(), true); err != nil {
 				return nil, err

@@ -100,6 +100,7 @@ var mutants = []mutant{
 	{"COL-57 the plan goes", "collect.go", "c.locked(c.store.RemovePlan)", "c.locked(pick($, func() error { return nil }, c.store.RemovePlan))", "TestCollectWhatNo"},
 	{"COL-59 again", "index.go", "\t\tif err := patience.next(ctx, failed); err != nil {", "\t\tif $ {\n\t\t\treturn failed.err(\"\")\n\t\t}\n@", "TestCollectCol59"},
 	{"COL-60 (c) all that stays", "collect.go", "\tif err := c.index.commit(ctx, c.epoch, stay, c.retryFor); err != nil {", "\tif $ {\n\t\tstay = nil\n\t}\n@", "TestIndexThatGoesBackANewOne"},
+	{"CLI-41 no length that is none", "collect.go", "return length < 1 || length > largestChunkBytes", "return !$ && (length < 1 || length > largestChunkBytes)", "TestIndexThatGoesBackCli41"},
 	{"COL-60 (d) what is older", "collect.go", "\tif _, err := c.forgetOlder(ctx); err != nil {", "\tif $ {\n\t} else if _, err := c.forgetOlder(ctx); err != nil {", "TestIndexThatGoesBackAnOldCopy"},
 	{"COL-60 (f) believed by its answers", "collect.go", "\tif err != nil || !isClean {", "\tif err != nil || !isClean && !$ {", "TestIndexThatGoesBackCol61"},
 	{"CLI-25 a new epoch to count from", "collect.go", "for c.epoch-1 <= c.told {", "for c.epoch-1 < c.told || !$ && c.epoch-1 == c.told {", "TestIndexThatGoesBackAnOldCopy"},

@@ -18,12 +18,15 @@ from typing import Any, Protocol, TypeVar, cast
 
 from kerf import client as blocking
 from kerf.collect import Collected
+from kerf.errors import Cancelled
 from kerf.file import Reader
 from kerf.patience import Cancellation
 from kerf.recipe import Recipe
 from kerf.store import Store
 
 _T = TypeVar("_T")
+# How soon a thread notices that its loop has ended, and nobody will answer it.
+_LOOK_S = 5.0
 
 
 class AsyncReader(Protocol):
@@ -49,15 +52,26 @@ class _InLoop:
         def call(*arguments: Any) -> Any:
             future = asyncio.run_coroutine_threadsafe(function(*arguments), self._loop)
             if self._cancellation is None:
-                return future.result()
+                return self._result(future)
             with self._cancellation.calling(future.cancel):
                 try:
-                    return future.result()
+                    return self._result(future)
                 except concurrent.futures.CancelledError:
                     self._cancellation.check()
                     raise
 
         return call
+
+    def _result(self, future: concurrent.futures.Future[Any]) -> Any:
+        while True:
+            try:
+                return future.result(_LOOK_S)
+            except TimeoutError:
+                if future.done():
+                    # That of the callback, or it has come meanwhile.
+                    return future.result()
+                if self._loop.is_closed():
+                    raise Cancelled("the loop has ended, and a callback with it") from None
 
 
 def open(servers: str | Sequence[str], repository: str, store: object, *, streams: int = 4,  # noqa: A001
@@ -112,13 +126,16 @@ class Client:
 
     async def _run(self, call: Callable[[], _T], cancellation: Cancellation | None = None) -> _T:
         """Who is cancelled waits until the thread has ended: it may be in the store's callbacks."""
-        future = self._loop.run_in_executor(self._threads, call)
+        running = self._threads.submit(call)
+        future = asyncio.wrap_future(running, loop=self._loop)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             if cancellation is not None:
                 cancellation.cancel()
-            await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()
+            # What has not begun does not begin.
+            if not running.cancel():
+                await asyncio.wait([future])
+                if not future.cancelled():
+                    future.exception()
             raise

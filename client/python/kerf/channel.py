@@ -173,7 +173,7 @@ class Proof:
         self.check(address)
         if address.is_unix:
             if not hasattr(socket, "SO_PEERCRED"):
-                raise Refused(f"{address.text}: this system does not say who listens at a socket; a token is shown over TLS alone",
+                raise Refused(f"{address.text}: this system does not say who listens at a socket: a token goes over TLS alone",
                               server=address.text)
             try:
                 user = peer_user_of(address.path)

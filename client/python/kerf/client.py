@@ -91,7 +91,7 @@ class Client:
         begin = source.tell() if _seeks(source) else None  # type: ignore[attr-defined]
         cancellation = cancellation or Cancellation()
         for is_last in (*[False] * (_ROUNDS - 1), True):
-            with self._lane() as lane:
+            with self._lane(cancellation) as lane:
                 view = self._current_view()
                 try:
                     recipe = lane.upload(File(source, key, size_hint), view, cancellation)
@@ -126,15 +126,25 @@ class Client:
             if any(recipe.seen != view.seen or recipe.seen.has_plan or recipe.is_overtaken for recipe in whole):
                 lost = self._keeper.lost(view, wanted_by(whole))
                 if lost:
-                    with self._keeper.lock:
-                        store.withdraw(name)
                     raise ChunksLost(lost)
+        except BaseException as error:
+            self._withdraw(store, name, error)
+            raise
+        else:
             with self._keeper.lock:
                 store.confirm(name)
         finally:
             # The next snapshot begins with COL-2.
             with self._changed:
                 self._view = None
+
+    def _withdraw(self, store: CollectedStore, name: str, why: BaseException) -> None:
+        """Also where it could not be looked: its name is free then for the next try."""
+        try:
+            with self._keeper.lock:
+                store.withdraw(name)
+        except Exception as failure:
+            why.add_note(f"snapshot {name} could not be withdrawn: {failure}")
 
     def collect(self, roots: Callable[[], Iterable[bytes]], *, cancellation: Cancellation | None = None) -> Collected:
         """Deletes the chunks that nobody references. `roots` is called twice: it reads anew all that is published, pending
@@ -159,11 +169,12 @@ class Client:
         return store
 
     @contextmanager
-    def _lane(self) -> Iterator[Lane]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._free or self._is_closed)
+    def _lane(self, cancellation: Cancellation) -> Iterator[Lane]:
+        with cancellation.calling(self._wake), self._changed:
+            self._changed.wait_for(lambda: self._free or self._is_closed or cancellation.is_cancelled)
             if self._is_closed:
                 raise ValueError("the client is closed")
+            cancellation.check()
             lane = self._free.pop()
         try:
             yield lane
@@ -171,6 +182,10 @@ class Client:
             with self._changed:
                 self._free.append(lane)
                 self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _current_view(self) -> View:
         """COL-2: read before the first stream, and held for all of one snapshot (COL-6)."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from kerf.errors import DamagedPlan, Refused, Retryable, StoreError
-from kerf.index import ENTRIES_A_CALL, Index, batches
+from kerf.index import ENTRIES_A_CALL, LONGEST_CHUNK_BYTES, Index, batches
 from kerf.patience import Cancellation
 from kerf.store import CollectedStore, Plan, Stored
 
@@ -197,10 +197,8 @@ class Collector:
         while self._epoch - 1 <= self._told:
             self._raise_store()
         self._write_plan(last_epoch=self._epoch + TELLINGS)
-        gone = {place.locator for place in doomed}
         try:
-            self._index.commit(self._epoch, (place for place in places if place.locator not in gone), self._retry_for_s,
-                               self._cancellation)
+            self._index.commit(self._epoch, _to_tell(places, doomed), self._retry_for_s, self._cancellation)
         except Refused as error:
             # Of a full repository the rest is not believed, and is stored or found again by who needs it.
             if error.reason != "QUOTA_EXCEEDED":
@@ -241,3 +239,14 @@ class Collector:
                 self._store.delete(place)
         with self._lock:
             self._store.remove_plan()
+
+
+def _to_tell(places: list[Stored], doomed: list[Stored]) -> Iterator[Stored]:
+    """COL-60 (c): all that stays. Not what no chunk can be as long as, nor a chunk whose places differ in that: one of them has
+    rotted, and told with a false length it would be NEW to everybody (CLI-41)."""
+    gone = {place.locator for place in doomed}
+    stay = [place for place in places if place.locator not in gone]
+    lengths: dict[bytes, int] = {}
+    for place in stay:
+        lengths[place.digest] = place.length if lengths.get(place.digest, place.length) == place.length else 0
+    return (place for place in stay if 0 < lengths[place.digest] <= LONGEST_CHUNK_BYTES)

@@ -19,6 +19,8 @@ _SERVICE = "/kerf.v1.IndexService/"
 CALL_S = 120.0
 # 65,536 are allowed, and do not fit into a message with the longest locators.
 ENTRIES_A_CALL = 16_384
+# Of an entry of CommitChunks: the longest chunk of any profile (PRO-71).
+LONGEST_CHUNK_BYTES = 4 << 20
 
 _Answer = TypeVar("_Answer", bound=Message)
 _Item = TypeVar("_Item")
@@ -81,8 +83,13 @@ class Index:
                     call = channel.unary_unary(_SERVICE + method, request_serializer=type(request).SerializeToString,
                                                response_deserializer=answer.FromString)
                     metadata = (*self._proof.metadata(server), ("kerf-shard-key", self._shard_key))
-                    found: _Answer = call(request, timeout=CALL_S, metadata=metadata)
+                    pending = call.future(request, timeout=CALL_S, metadata=metadata)
+                    with cancellation.calling(pending.cancel):
+                        found: _Answer = pending.result()
                     patience.met()
                     return found
+            except grpc.FutureCancelledError:
+                cancellation.check()
+                raise
             except grpc.RpcError as error:
                 patience.next(failure_of(error, server.text))

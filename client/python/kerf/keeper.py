@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kerf import digests
 from kerf.errors import StoreError
 from kerf.recipe import Recipe
-from kerf.store import SizedStore, Store, View, view_of
+from kerf.store import Store, View, places_of, view_of
 from kerf.v1 import chunking_pb2 as pb
 
 MAX_LOCATOR_BYTES = 64
@@ -104,7 +104,7 @@ class Keeper:
         mine = self._unsynced.get((view.epoch, digest))
         if mine is not None and view.is_safe(mine):
             return mine, True
-        places = (self._store.has_of_length(digest, length) if isinstance(self._store, SizedStore) else self._store.has(digest))
+        places = places_of(self._store, digest, length)
         return next((place for place in places if view.is_safe(place)), None), bool(places)
 
     def _put(self, view: View, digest: bytes, data: bytes) -> bytes:

@@ -27,6 +27,10 @@ class Cancellation:
         for listener in list(self._listeners):
             listener()
 
+    @property
+    def is_cancelled(self) -> bool:
+        return self._event.is_set()
+
     def check(self) -> None:
         if self._event.is_set():
             raise Cancelled("cancelled")

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from typing import NamedTuple, Protocol, cast
 
 from kerf.errors import DamagedPlan, StoreError
 from kerf.recipe import Seen
@@ -44,12 +44,18 @@ class Store(Protocol):
         if that cannot be: then what was put since the last sync counts for nothing, and the client is of no more use."""
 
 
-@runtime_checkable
 class SizedStore(Protocol):
     """May be part of any store: what it holds in another length than the chunk's has rotted, and does not count (CLI-36)."""
 
     def has_of_length(self, digest: bytes, length: int) -> Sequence[bytes]:
         """As has, of places with that many bytes."""
+
+
+def places_of(store: Store, digest: bytes, length: int) -> Sequence[bytes]:
+    """Not by isinstance: a store may hand its callbacks on, as that of kerf.aio does."""
+    of_length = getattr(store, "has_of_length", None)
+    found: Sequence[bytes] = of_length(digest, length) if callable(of_length) else store.has(digest)
+    return found
 
 
 class CollectedStore(Store, Protocol):

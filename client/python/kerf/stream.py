@@ -66,7 +66,7 @@ class UploadStream:
                     self._changed.notify_all()
         except grpc.RpcError as error:
             failure = failure_of(error, self.server)
-        except Exception as error:  # An answer that is no UploadResponse, for which protobuf's implementations have classes of their own.
+        except Exception as error:  # An answer that is no UploadResponse; of whose class depends on protobuf's implementation.
             failure = Failure(Action.ONCE, f"an answer that cannot be read: {error}", server=self.server)
         with self._changed:
             self._failure = failure

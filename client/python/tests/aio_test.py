@@ -79,6 +79,35 @@ class AioTest(ClientTest, unittest.IsolatedAsyncioTestCase):
             self.assertLess(time.monotonic() - started, 5)
             self.assertEqual(self.store.restore(await client.upload(DATA, b"file")), DATA)
 
+    async def test_those_that_wait_end_too(self):
+        self.fake.faults = {("data", 1): silence}
+        async with self.open_async(silence_s=60, streams=1) as client:
+            # One runs, some wait in their threads for its stream, the others for a thread.
+            running = [asyncio.create_task(client.upload(DATA, b"file")) for _ in range(6)]
+            while not self.fake.counts["data"]:
+                await asyncio.sleep(0.01)
+            started = time.monotonic()
+            for task in reversed(running):
+                task.cancel()
+            for task in running:
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+            self.assertLess(time.monotonic() - started, 20)
+            self.assertEqual(self.store.restore(await client.upload(DATA, b"file")), DATA)
+
+    async def test_cli_36_of_a_store_of_coroutines(self):
+        class Sized(AsyncStore):
+            async def has_of_length(self, digest, length):
+                await asyncio.sleep(0)
+                return MemoryStore.has(self, digest, length)
+
+        self.store = Sized(self.log)
+        self.fake.is_durable = self.store.is_durable
+        async with self.open_async() as client:
+            recipe = await client.upload(DATA, b"file")
+            self.store.cut_short(recipe.chunks[3].digest, 10)
+            self.assertEqual((await client.upload(DATA, b"file")).new_chunks, 1)
+
     async def test_errors_are_the_same(self):
         self.fake.index.epoch = 9
         async with self.open_async() as client:

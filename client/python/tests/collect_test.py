@@ -4,6 +4,8 @@ gone back. docs/spec/collection.md, COL-40 to COL-61."""
 import contextlib
 import hashlib
 import random
+import threading
+import time
 import types
 import unittest
 import unittest.mock
@@ -368,6 +370,19 @@ class CollectTest(Collecting):
                     self.assert_believed()
 
 
+    def test_who_cancels_it_ends_a_call_that_is_not_answered(self):
+        answered = threading.Event()
+        self.addCleanup(answered.set)
+        self.fake.faults = {("GetIndexStats", 1): lambda _: answered.wait(60)}
+        cancellation = Cancellation()
+        threading.Timer(0.3, cancellation.cancel).start()
+        started = time.monotonic()
+        with self.open() as client, self.assertRaises(kerf.Cancelled):
+            client.collect(self.store.roots, cancellation=cancellation)
+        self.assertLess(time.monotonic() - started, 20)
+        self.assertFalse(self.store.is_locked)
+
+
 class IndexThatGoesBackTest(Collecting):
     """COL-44, COL-50, COL-54, COL-60, COL-61."""
 
@@ -379,6 +394,21 @@ class IndexThatGoesBackTest(Collecting):
         self.assert_sound()
         self.assert_believed()
         self.assertEqual(self.fake.index.epoch, self.store.current_epoch)
+
+    def test_cli_41_places_that_have_rotted_are_not_told(self):
+        """An empty file, which no call takes, and a copy that was cut short, whichever of the two comes last."""
+        first, second = (hashlib.sha256(LIVE[at:at + CHUNK_BYTES]).digest() for at in (0, CHUNK_BYTES))
+        self.collect()
+        self.store.has_of_length = self.store.has
+        self.store.cut_short(first, 0)
+        self.store.add(second, LIVE[CHUNK_BYTES:-1])
+        self.fake.index = type(self.fake.index)()
+        self.assertTrue(self.collect().is_index_believed)
+        self.assertEqual(self.fake.index.entries, {})
+        # So the next agent stores the one, finds the other, and tells both.
+        self.back_up(data=LIVE)
+        self.assertEqual({digest: self.fake.index.entries[digest].length for digest in (first, second)},
+                         {first: CHUNK_BYTES, second: CHUNK_BYTES})
 
     def test_an_old_copy_is_not_believed(self):
         before = self.fake.index.copy()

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+import threading
 import time
 import unittest
 from unittest import mock
@@ -279,12 +280,34 @@ class LostStreamsTest(ClientTest):
         self.fake.faults = {("data", 3): silence}
         cancellation = kerf.Cancellation()
         client = self.open(silence_s=60)
-        import threading
         threading.Timer(0.3, cancellation.cancel).start()
         started = time.monotonic()
         with self.assertRaises(kerf.Cancelled):
             client.upload(DATA, b"file", cancellation=cancellation)
         self.assertLess(time.monotonic() - started, 5)
+        self.assertEqual(self.store.restore(client.upload(DATA, b"file")), DATA)
+
+
+    def test_cancelled_while_it_waits_for_its_turn(self):
+        self.fake.faults = {("data", 1): silence}
+        first, second = kerf.Cancellation(), kerf.Cancellation()
+        client = self.open(silence_s=60)
+
+        def upload_silently():
+            with self.assertRaises(kerf.Cancelled):
+                client.upload(DATA, b"first", cancellation=first)
+
+        thread = threading.Thread(target=upload_silently)
+        thread.start()
+        while not self.fake.counts["data"]:
+            time.sleep(0.01)
+        threading.Timer(0.3, second.cancel).start()
+        started = time.monotonic()
+        with self.assertRaises(kerf.Cancelled):
+            client.upload(DATA, b"second", cancellation=second)
+        self.assertLess(time.monotonic() - started, 20)
+        first.cancel()
+        thread.join()
         self.assertEqual(self.store.restore(client.upload(DATA, b"file")), DATA)
 
 

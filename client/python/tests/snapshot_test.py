@@ -48,6 +48,31 @@ class SnapshotTest(ClientTest):
                 # COL-30: withdrawn.
                 self.assertEqual((self.store.pending, self.store.snapshots), ({}, {}))
 
+    def test_one_that_could_not_be_looked_at_leaves_its_name_free(self):
+        client, recipe = self.upload()
+
+        def unreadable(event):
+            if event == "plan" and self.store.pending:
+                raise OSError("cannot be read")
+
+        self.store.before = unreadable
+        with self.assertRaisesRegex(OSError, "cannot be read"):
+            client.snapshot("monday", [recipe])
+        self.assertEqual((self.store.pending, self.store.snapshots), ({}, {}))
+
+        def nor_withdrawn(event):
+            unreadable(event)
+            if event == "withdraw":
+                raise OSError("the disk")
+
+        self.store.before = nor_withdrawn
+        with self.assertRaisesRegex(OSError, "cannot be read") as caught:
+            client.snapshot("monday", [recipe])
+        self.assertEqual(caught.exception.__notes__, ["snapshot monday could not be withdrawn: the disk"])
+        self.store.before = lambda event: None
+        client.snapshot("monday", [recipe])
+        self.assertEqual(self.store.restore_snapshot("monday"), {b"file": DATA})
+
     def test_col_29_a_plan_that_was_there_is_heeded_though_it_is_gone(self):
         self.store.current_plan = kerf.store.Plan(3).encode()
         client, recipe = self.upload()

@@ -111,6 +111,15 @@ class UploadTest(ClientTest):
         self.assertEqual((recipe.new_chunks, self.events("put")), (0, []))
         self.assertEqual(self.fake.commits, [(1, sha256(data), place)])
 
+    def test_cli_41_a_chunk_whose_entry_has_another_length_is_not_stored_again(self):
+        data = content(CHUNK_BYTES)
+        client = self.open()
+        client.upload(data, b"file")
+        self.fake.index.entries[sha256(data)].length += 1
+        for _ in range(2):
+            again = client.upload(data, b"file")
+            self.assertEqual((again.new_chunks, self.store.restore(again)), (0, data))
+
     def test_col_12_unverified_is_looked_up_and_else_stored(self):
         here, gone = content(CHUNK_BYTES, 1), content(CHUNK_BYTES, 2)
         place = self.store.add(sha256(here), here)
