@@ -1,5 +1,5 @@
-"""The numbered rules of docs/spec: no number twice in a page, each test that a page names is there, and each rule is held by a test
-that it names, or by a case of the conformance kit that names it."""
+"""The numbered rules of docs/spec: no number twice, each test and each case of the conformance kit that a page names is there, such
+a case judges the rule at which it stands, and each rule is held by a test that it names, or by a case that names it."""
 
 import ast
 import pathlib
@@ -19,15 +19,17 @@ PYTHON = re.compile(r"^class (\w+)\(|^    (?:async )?def (test_\w+)", re.MULTILI
 PROGRAM = re.compile(r"`((?:e2e|client|deploy|tools|loadtest)/[\w/]+(?:\.py)?)`|`([a-z_]+_test\.py)`")
 CASES = pathlib.Path("client/conformance")
 RULES = re.compile(r"[A-Z]{3}-\d+(?: [A-Z]{3}-\d+)*")
+# None of these is SHA-256, nor a case.
+NUMBER = re.compile(r"\b(?!SHA-|CON-)[A-Z]{3}-\d+\b")
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
 # The tests of a whole section, in italics behind it.
 OF_SECTION = re.compile(r"^\*[^*\n](?:.|\n(?!\n))*", re.MULTILINE)
+CASE = re.compile(r"\bCON-\d+\b")
+# What nobody holds, as a page says it.
+NOBODY = re.compile(r"\bno test\b")
 # Neither by a test nor by a case, and why.
 BY_NOBODY = {
-    "CLI-4": "no test waits for the pings of a client; what a server does about too many: PRO-5",
     "COL-42": "of network file systems no test has one",
-    "PRO-95": "a front puts in Drain alone, which 0.1.0 has",
-    "ROU-6": "says what a front cannot do, and what its operator does instead",
 }
 
 
@@ -47,55 +49,78 @@ def go_tests(files):
             for name in GO.findall(path.read_text(encoding="utf-8"))}
 
 
+def rules_in(node):
+    is_list = isinstance(node, ast.Constant) and isinstance(node.value, str) and RULES.fullmatch(node.value)
+    return node.value.split() if is_list else []
+
+
 def cases_of(root):
-    """Rules that cases of the kit name, and where."""
+    """Rules that cases of the kit name, and where; the case's number, where it stands there as one."""
     for path in sorted((root / CASES).glob("cases_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and RULES.fullmatch(node.value):
-                for rule in node.value.split():
-                    yield rule, f"{path.relative_to(root)}:{node.lineno}"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            for rule in rules_in(node):
+                yield rule, f"{path.relative_to(root)}:{node.lineno}", None
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+                for rule in [rule for argument in node.args[1:] for rule in rules_in(argument)]:
+                    yield rule, f"{path.relative_to(root)}:{node.lineno}", f"CON-{node.args[0].value}"
 
 
 def names_a_test(text):
     return any(pattern.search(text) for pattern in (TEST, GO_TEST, SUITE, PROGRAM))
 
 
-def rules_without_tests(text):
-    """Of one page."""
+def texts_of_rules(text):
+    """(rule, its row or paragraphs, and what is said of the tests of its whole section) of each of one page."""
     for section in HEADING.split(text):
-        of_all = any(names_a_test(found) for found in OF_SECTION.findall(section))
+        tests = OF_SECTION.findall(section)
         starts = [*RULE.finditer(section)]
         for found, following in zip(starts, [*starts[1:], None]):
             is_row = section[found.start()] == "|"
             end = section.find("\n", found.start()) if is_row else following.start() if following else len(section)
-            if not names_a_test(section[found.start():end if end > 0 else None]) and (is_row or not of_all):
-                yield found[1]
+            # One that names rules speaks of those alone.
+            of_section = [] if is_row else [one for one in tests
+                                            if found[1] in NUMBER.findall(one) or not NUMBER.search(one)]
+            yield found[1], section[found.start():end if end > 0 else None], " ".join(of_section)
+
+
+def findings_of_rule(page, rule, text, of_section, in_cases, judged):
+    """Whether nobody holds it, of those that no case names either."""
+    for case in sorted(set(CASE.findall(text))):
+        if rule not in judged.get(case, ()):
+            yield f"{page}: {rule} is not what {case} judges"
+    if NOBODY.search(text) and rule not in BY_NOBODY:
+        yield f"{page}: {rule} says that no test holds it: name one, or a case"
+    elif rule not in BY_NOBODY and not names_a_test(text) and not names_a_test(of_section) and rule not in in_cases:
+        yield f"{page}: no test is named at {rule}, and no case of {CASES} names it"
 
 
 def findings(root, files):
-    in_cases = dict(cases_of(root))
-    numbers, by_nobody = set(), set()
+    in_cases, judged, is_new = {}, {}, {}
+    for rule, where, case in cases_of(root):
+        in_cases.setdefault(rule, where)
+        if case:
+            judged.setdefault(case, set()).add(rule)
     go = go_tests(files)
     known = threat_model.tests(files) | set(python_tests(files))
     suites = {name.split(".")[0] for name in known}
-    for page in sorted((root / FOLDER).glob("*.md")):
-        text = page.read_text(encoding="utf-8")
+    by_nobody = set()
+    for path in sorted((root / FOLDER).glob("*.md")):
+        page, text = FOLDER / path.name, path.read_text(encoding="utf-8")
         for name in sorted(set(TEST.findall(text)) - known):
-            yield f"{FOLDER / page.name}: there is no test {name}"
+            yield f"{page}: there is no test {name}"
         for name in sorted(set(GO_TEST.findall(text)) - go):
-            yield f"{FOLDER / page.name}: there is no test {name}"
+            yield f"{page}: there is no test {name}"
         for name in sorted(set(SUITE.findall(text)) - suites):
-            yield f"{FOLDER / page.name}: there are no tests {name}"
-        rules = RULE.findall(text)
-        for rule in sorted({rule for rule in rules if rules.count(rule) > 1}):
-            yield f"{FOLDER / page.name}: {rule} is the number of two rules"
-        numbers.update(rules)
-        for rule in rules_without_tests(text):
-            if rule in BY_NOBODY:
+            yield f"{page}: there are no tests {name}"
+        for rule, of_rule, of_section in texts_of_rules(text):
+            if rule in is_new:
+                yield f"{page}: {rule} is the number of two rules"
+            is_new[rule] = page
+            if not names_a_test(of_rule) and not names_a_test(of_section) and rule not in in_cases:
                 by_nobody.add(rule)
-            elif rule not in in_cases:
-                yield f"{FOLDER / page.name}: no test is named at {rule}, and no case of {CASES} names it"
-    for rule in sorted(set(in_cases) - numbers):
+            yield from findings_of_rule(page, rule, of_rule, of_section, in_cases, judged)
+    for rule in sorted(set(in_cases) - set(is_new)):
         yield f"{in_cases[rule]}: there is no rule {rule}"
-    for rule in sorted(numbers & set(BY_NOBODY) - (by_nobody - set(in_cases))):
+    for rule in sorted(set(is_new) & set(BY_NOBODY) - by_nobody):
         yield f"tools/ci/spec_rules.py: {rule} is held by a test or a case by now: it need not stand in BY_NOBODY"
