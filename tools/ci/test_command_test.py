@@ -17,7 +17,7 @@ COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cl
             "e2e/agent_fuzz/run", "e2e/fault_fs/outputs_test.py", "e2e/fault_fs/audit_test.py", "e2e/full_disk/run", "e2e/parity/run", "e2e/tls_judge/run", "client/python/test", "client/go/test", "tools/conformance",
             "e2e/grpc_judge/run", "tools/ci/check_protos",
             "tools/supply/check", "tools/cve_check", "tools/reproducible",
-            "tools/kubebox/check", "e2e/releases/old_binary_test", "e2e/releases/upgrade_test", "loadtest/run", "tools/quickstart", "tools/kube", "tools/ptx_mutants"]
+            "tools/kubebox/check", "e2e/releases/old_binary_test", "e2e/releases/old_clients_test", "e2e/releases/upgrade_test", "loadtest/run", "tools/quickstart", "tools/kube", "tools/ptx_mutants"]
 # What each part of tools/test --all begins with.
 FIRST = ["formatting", "house rules", "protos: buf's rules, and nothing broken since 0.1.0", "the checks themselves", "the comparison with other tools, and the quickstart's judge",
          "ptx: what the translator makes, and what it refuses",
