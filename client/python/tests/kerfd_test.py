@@ -89,12 +89,16 @@ class KerfdTest(unittest.TestCase):
 
     def test_the_program_of_the_readme(self):
         address = self.start()
-        program = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)[1]
+        readme = README.read_text(encoding="utf-8")
+        name = re.search(r"^As `(\w+\.py)`", readme, re.MULTILINE)[1]
+        command = re.search(r"^    python3 (\w+\.py) (\S+)$", readme, re.MULTILINE)
+        self.assertEqual(command[1], name)
+        program = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
         self.assertLessEqual(len(program.strip().split("\n")), 30)
         empty = self.folder / "empty"
         empty.mkdir()
-        (empty / "program.py").write_text(program, encoding="utf-8")
-        said = subprocess.run([sys.executable, "-B", "program.py", address], cwd=empty, capture_output=True, text=True,
+        (empty / name).write_text(program, encoding="utf-8")
+        said = subprocess.run([sys.executable, "-B", name, address], cwd=empty, capture_output=True, text=True,
                               check=False, timeout=PATIENCE_S)
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertRegex(said.stdout, r"(?s)first: .*second: .*freed: ")
