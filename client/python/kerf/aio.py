@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
 from kerf import client as blocking
+from kerf.channel import Tls, Token
 from kerf.collect import Collected
 from kerf.errors import Cancelled
 from kerf.file import Reader
@@ -74,12 +75,15 @@ class _InLoop:
                     raise Cancelled("the loop has ended, and a callback with it") from None
 
 
-def open(servers: str | Sequence[str], repository: str, store: object, *, streams: int = 4,  # noqa: A001
-         **options: Any) -> Client:
-    """As kerf.open, with the same options, in a loop that runs. `store`: a kerf.Store, or one whose callbacks are
-    coroutines."""
+def open(servers: str | Sequence[str], repository: str, store: object, *, profile: str = "mincdc-8k",  # noqa: A001
+         digest: str = "blake3", tls: Tls | None = None, token: Token | None = None, direct: bool = False, streams: int = 4,
+         retry_for_s: float = 300.0, silence_s: float = 120.0, late_for_s: float = 15.0, window_bytes: int = 4 << 20,
+         commit_bytes: int = 16 << 20, agent: str = "") -> Client:
+    """As kerf.open, in a loop that runs. `store`: a kerf.Store, or one whose callbacks are coroutines."""
     loop = asyncio.get_running_loop()
-    inner = blocking.open(servers, repository, cast(Store, _InLoop(store, loop)), streams=streams, **options)
+    inner = blocking.open(servers, repository, cast(Store, _InLoop(store, loop)), profile=profile, digest=digest, tls=tls, token=token,
+                          direct=direct, streams=streams, retry_for_s=retry_for_s, silence_s=silence_s, late_for_s=late_for_s,
+                          window_bytes=window_bytes, commit_bytes=commit_bytes, agent=agent)
     return Client(inner, loop, streams)
 
 

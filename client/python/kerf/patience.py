@@ -102,6 +102,9 @@ class Patience:
             raise failure.error("no server has answered yet")
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (self._tries - 1)) * random.uniform(0.5, 1.0)
         wait_s = max(wait_s, failure.delay_s or 0.0)
+        if not self._servers.is_met:
+            # Each address is tried once, and nobody is waited for (CLI-15).
+            wait_s = 0.0
         if now + wait_s - self._failing_since > self._retry_for_s:
             raise failure.error(f"given up after {now - self._failing_since:.0f} s")
         self._index += 1

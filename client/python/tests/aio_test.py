@@ -1,6 +1,7 @@
 """kerf.aio: the same, where nothing may wait."""
 
 import asyncio
+import inspect
 import time
 import unittest
 
@@ -36,6 +37,13 @@ class AioTest(ClientTest, unittest.IsolatedAsyncioTestCase):
 
     def open_async(self, **options):
         return kerf.aio.open([self.fake.address], "tests", self.store, **{"digest": "sha256", "retry_for_s": 3, **options})
+
+    def test_it_has_the_same_options(self):
+        def options_of(function):
+            return {name: (found.kind, found.default, found.annotation) for name, found in inspect.signature(function).parameters.items()
+                    if name != "store"}
+
+        self.assertEqual(options_of(kerf.aio.open), options_of(kerf.open))
 
     async def test_upload_snapshot_collect(self):
         async with self.open_async() as client:
