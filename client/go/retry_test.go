@@ -326,6 +326,17 @@ func TestLostStreamsWorkersThatAClientAvoids(t *testing.T) {
 	}
 }
 
+// Longer than that of any worker: eight of them would be more than a server takes of metadata.
+func TestLostStreamsRou7WhatIsNoNameIsToldToNobody(t *testing.T) {
+	w := newWorld(t)
+	smallMessages(w.fake)
+	w.fake.faults[moment{"data", 4}] = func(*fakeStream) error {
+		return abort{code: codes.Unavailable, reason: "INDEX_UNAVAILABLE", worker: strings.Repeat("x", 1_000)}
+	}
+	w.isTold(w.upload(w.open(func(o *Options) { o.WindowBytes = 1 }), fileData))
+	same(t, "avoided", avoidedBy(w.fake), nil)
+}
+
 func TestLostStreamsOneThatEndedBetweenFilesCostsNothing(t *testing.T) {
 	w := newWorld(t)
 	client := w.open()

@@ -16,7 +16,7 @@ const (
 	locateMethod = "/kerf.v1.RoutingService/Locate"
 	// A front looks at so many (ROU-7).
 	maxAvoided = 8
-	// Of a certificate (routing.proto).
+	// Of a certificate (routing.proto), and of a worker (ROU-7).
 	maxNameBytes = 253
 )
 
@@ -148,7 +148,9 @@ func (r *route) lost(failed *failure, worker string, isPastFront, wasOpened, was
 	if name == "" {
 		name = worker
 	}
-	if name != "" && (avoidedReasons[failed.Reason] || failed.isSilence) && !slices.Contains(r.avoided, name) {
+	// A longer one no worker has, and with it no server would take the call.
+	isName := name != "" && len(name) <= maxNameBytes
+	if isName && (avoidedReasons[failed.Reason] || failed.isSilence) && !slices.Contains(r.avoided, name) {
 		r.avoided = append(r.avoided, name)
 		r.avoided = r.avoided[max(0, len(r.avoided)-maxAvoided):]
 	}

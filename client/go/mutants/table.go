@@ -144,7 +144,7 @@ var mutants = []mutant{
 	{"ROU-8 with a reason it is none", "routing.go", "if !isPastFront || failed.Reason != \"\" || wasAnswered {", "if !isPastFront || failed.Reason != \"\" && !$ || wasAnswered {", "TestDirectTwoStreams"},
 	{"ROU-8 the front is asked again", "routing.go", "return found && located.address != r.worker", "return !$ && found && located.address != r.worker", "TestDirectASilentWorker"},
 	{"ROU-8 nobody tries on", "routing.go", "\t\t\tr.proof.forget(connection)\n", "\t\t\tif !$ {\n\t\t\t@\t\t\t}\n", "TestDirectWhereNobodyIs"},
-	{"ROU-7 avoided", "routing.go", "(avoidedReasons[failed.Reason] ||", "(!$ && avoidedReasons[failed.Reason] ||", "TestLostStreamsWorkersThat"},
+	{"ROU-7 avoided", "routing.go", "isName && (avoidedReasons[failed.Reason] ||", "isName && (!$ && avoidedReasons[failed.Reason] ||", "TestLostStreamsWorkersThat"},
 	{"ROU-7 until a chunk is answered", "routing.go", "\tr.avoided = nil\n", "\tif !$ {\n\t@\t}\n", "TestLostStreamsWorkersThat"},
 	// The store in a folder.
 	{"COL-45 pending ones are roots", "folderstore/snapshots.go", "range []string{\"pending\", \"snapshots\"} {\n\t\t\tif", "range pick($, []string{\"snapshots\"}, []string{\"pending\", \"snapshots\"}) {\n\t\t\tif", "TestSnapshots"},

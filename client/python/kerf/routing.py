@@ -14,7 +14,7 @@ from kerf.v1 import routing_pb2 as pb
 _LOCATE = "/kerf.v1.RoutingService/Locate"
 # A front looks at so many.
 _MAX_AVOIDED = 8
-# Of a certificate (routing.proto).
+# Of a certificate (routing.proto), and of a worker (ROU-7).
 _MAX_NAME_BYTES = 253
 REACH_S = 3.0
 # Of a stream past the front that is silent the front is asked again this often.
@@ -116,7 +116,9 @@ class Route:
 
     def lost(self, failure: Failure, worker: str, *, is_direct: bool, was_opened: bool, was_answered: bool) -> None:
         name = (failure.worker or worker).encode()
-        if name and (failure.reason in AVOIDED or failure.is_silence) and name not in self._avoided:
+        # A longer one no worker has, and with it no server would take the call.
+        is_name = 0 < len(name) <= _MAX_NAME_BYTES
+        if is_name and (failure.reason in AVOIDED or failure.is_silence) and name not in self._avoided:
             self._avoided = [*self._avoided, name][-_MAX_AVOIDED:]
         if not is_direct or failure.reason or was_answered:
             self._lost_without_word = 0

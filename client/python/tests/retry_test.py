@@ -218,6 +218,12 @@ class LostStreamsTest(ClientTest):
                 # Until a chunk is answered: so each stream is the first one again.
                 self.assertEqual(avoided, [b"one", b"two"] if reason != "MEMORY_EXHAUSTED" else [])
 
+    def test_rou_7_what_is_no_name_is_told_to_nobody(self):
+        """Longer than that of any worker: eight of them would be more than a server takes of metadata."""
+        self.fake.faults = {("data", 4): fail("UNAVAILABLE", "INDEX_UNAVAILABLE", worker="x" * 1_000)}
+        self.assert_told(self.upload(window_bytes=1))
+        self.assertFalse([key for metadata in self.fake.metadata for key, _ in metadata if key == "kerf-avoid-worker-bin"])
+
     def test_a_stream_that_ended_between_files_costs_nothing(self):
         client = self.open()
         client.upload(b"one", b"file")
