@@ -22,7 +22,7 @@ import pathlib
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kerf import digests
 from kerf.errors import Retryable, StoreError
@@ -118,19 +118,24 @@ class FolderStore:
     def sync(self) -> None:
         self._check()
         self._has_sync_failed = True
-        _sync_all(written for written, _ in self._written)
-        made = {place.parent for _, place in self._written if not place.parent.is_dir()}
-        for folder in made:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        named = []
+        named: list[pathlib.Path] = []
         try:
+            _sync_all(written for written, _ in self._written)
+            made = {place.parent for _, place in self._written if not place.parent.is_dir()}
+            for folder in made:
+                folder.mkdir(mode=0o700, exist_ok=True)
             while self._written:
-                written, place = self._written.pop()
+                written, place = self._written[-1]
                 os.rename(written, place)
+                self._written.pop()
                 named.append(place)
                 self._found_in.add(place.parent)
             _sync_all([*self._found_in, self.path / "chunks"])
         except BaseException:
+            for written, _ in self._written:
+                # Of a disk that is full they would be what it is full of.
+                with suppress(OSError):
+                    written.unlink()
             self._doubt(named)
             raise
         self._found_in.clear()
@@ -340,8 +345,12 @@ def _make_folder(path: pathlib.Path) -> None:
 
 def _write(path: pathlib.Path, body: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(file, "wb") as stream:
-        stream.write(body)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(body)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _sync_all(paths: Iterable[pathlib.Path]) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import resource
 import tempfile
 import unittest
 from unittest import mock
@@ -81,6 +82,24 @@ class FolderStoreTest(unittest.TestCase):
             with self.assertRaisesRegex(kerf.StoreError, "open it anew"):
                 act()
         self.assertEqual(kerf.FolderStore(self.path, "sha256").has(sha256(b"one")), [])
+
+    def test_what_a_disk_does_not_take_is_not_left_on_it(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        try:
+            with self.assertRaises(OSError):
+                self.store.put(sha256(bytes(100_000)), bytes(100_000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        self.assertEqual(os.listdir(self.path / "tmp"), [])
+        self.store.put(sha256(b"one"), b"one")
+
+        def fails(path):
+            raise OSError(28, "No space left on device", path)
+
+        with mock.patch.object(folder_store, "_sync", fails), self.assertRaises(OSError):
+            self.store.sync()
+        self.assertEqual(os.listdir(self.path / "tmp"), [])
 
     def test_cli_20_a_name_whose_folder_could_not_be_synced_is_not_named(self):
         self.recipe(b"one")
