@@ -522,7 +522,7 @@ DataRef ResumingUpload::CommitData(std::size_t count) {
   if (count == 0 || span_stream_ == nullptr) return {};
   DataRef data = span_stream_->CommitData(count);
   std::optional<std::uint64_t> check;
-  if (!names_chunks_ && data.block != nullptr) check = Xxh3Of64(BytesOf(data, count));
+  if (data.block != nullptr) check = Xxh3Of64(BytesOf(data, count));
   std::lock_guard lock(mutex_);
   File& file = files_.back();
   file.unanswered.push_back({data, count, file.published_bytes, span_stream_count_, check});

@@ -152,7 +152,8 @@ class ResumingUpload final : private AnswerHandler {
     std::uint64_t offset = 0;
     // Of the stream in whose block it lies.
     std::uint64_t stream_count = 0;
-    // Of the bytes as they were read; nothing where chunks are named, which have their digests.
+    // Of the bytes as they were read, also where chunks are named: the next stream cuts them anew,
+    // or is sent them.
     std::optional<std::uint64_t> check = {};
   };
   struct File {

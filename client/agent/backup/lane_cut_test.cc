@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -173,6 +175,40 @@ TEST_F(LaneCutTest, AnAnswerOfAnotherChunkEndsIt) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(status.message()), HasSubstr("not named"));
     EXPECT_EQ(taker.taken_count, 0u);
+  }
+}
+
+// Memory that is broken: what is cut anew of it would be named by digests of what it is by then.
+TEST_F(LaneCutTest, WhatHasChangedWhileItWaitedIsNotNamedAgain) {
+  constexpr std::size_t kFileBytes = 5'000;
+  for (const bool is_named_again : {true, false}) {
+    SCOPED_TRACE(is_named_again);
+    Reset();
+    std::uint8_t* kept = nullptr;
+    adjust_upload_ = [&](client::ResumingUpload::Options& upload) {
+      upload.on_lost = [&](const client::ResumingUpload::Lost& /*lost*/) { *kept ^= 1; };
+    };
+    std::atomic<int> stream_count = 0;
+    lets_client_cut_ = [&, is_named_again] { return ++stream_count == 1 || is_named_again; };
+    std::atomic<bool> once = false;
+    Start([&](Moment now) {
+      return now == Moment::kInData && !once.exchange(true) ? kLost : grpc::Status::OK;
+    });
+    bool is_read = false;
+    const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+      if (std::exchange(is_read, true)) return std::size_t{0};
+      std::fill_n(span.data(), kFileBytes, std::uint8_t{7});
+      kept = span.data();
+      return kFileBytes;
+    };
+    absl::Status read_status;
+    const auto ignore = [](const FileOutcome& /*outcome*/) {};
+    absl::Status status = lane_->SendFile("file", 0, read, ignore, read_status);
+    if (status.ok()) status = lane_->WaitAnswered();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("are not those that were read"));
+    EXPECT_EQ(taker_->taken_count, 0u);
+    End();
   }
 }
 
