@@ -68,6 +68,8 @@ class UploadStream:
             failure = failure_of(error, self.server)
         except Exception as error:  # An answer that is no UploadResponse; of whose class depends on protobuf's implementation.
             failure = Failure(Action.ONCE, f"an answer that cannot be read: {error}", server=self.server)
+            # First: an end of the requests would half-close, perhaps within a file (CLI-30).
+            self._call.cancel()
         with self._changed:
             self._failure = failure
             self._is_over = True
