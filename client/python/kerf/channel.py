@@ -7,6 +7,7 @@ import pathlib
 import re
 import socket
 import struct
+import urllib.parse
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -158,7 +159,8 @@ class Proof:
         front's own certificate stands in for none."""
         self.check(address)
         options = list(_OPTIONS)
-        target = "unix:" + address.path if address.is_unix else address.text
+        # gRPC takes it for a URI, and would connect to another path than it was looked who listens at.
+        target = "unix:" + urllib.parse.quote(address.path) if address.is_unix else address.text
         if self.tls is None or address.is_unix:
             return grpc.insecure_channel(target, options)
         if name := self.tls.name if worker_name is None else worker_name:

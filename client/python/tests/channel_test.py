@@ -70,6 +70,16 @@ class OptionsTest(unittest.TestCase):
             options = self.options_of(Proof(), address)
             self.assertEqual((options["grpc.keepalive_time_ms"], options["grpc.keepalive_timeout_ms"]), (40_000, 20_000))
 
+    def test_a_socket_is_where_its_path_says_whatever_is_in_it(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+            path = f"{folder}/a b%41?c#d"
+            server.bind(path)
+            server.listen()
+            server.settimeout(20)
+            with Proof().channel(Address.parse(f"unix:{path}")) as channel:
+                channel.subscribe(lambda _: None, try_to_connect=True)
+                server.accept()[0].close()
+
     def test_rou_8_whom_a_certificate_has_to_be_of(self):
         name = "grpc.ssl_target_name_override"
         for own, worker_name, wanted in (("", None, None), ("front.example", None, "front.example"), ("front.example", "", None),
@@ -165,7 +175,7 @@ class TokenTest(ClientTest):
                     one = stack.enter_context(socket.socket(socket.AF_UNIX))
                     one.setblocking(False)
                     one.connect(path)
-            later = threading.Timer(0.2, server.accept)
+            later = threading.Timer(0.2, lambda: server.accept()[0].close())
             later.start()
             self.assertEqual(peer_user_of(path), os.geteuid())
             later.join()
