@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{"COL-24 the same epoch", "client.go", "if fresh.epoch == behind.epoch {", "if !$ && fresh.epoch == behind.epoch {", "TestEpochCol24"},
 	{"COL-25 told again", "uncommitted.go", "\tfor _, batch := range u.sent {", "\tfor _, batch := range pick($, nil, u.sent) {", "TestLostStreamsACommitThatWasNotAnswered"},
 	{"COL-33 the prefix is the agent's own", "file.go", "\tf.start, f.sent = f.answered, f.answered\n", "@\tif $ {\n\t\tf.start, f.sent = 0, 0\n\t}\n", "TestLostStreamsOnlyWhat"},
-	{"COL-34 what was pending", "lane.go", "\tl.uncommitted.leave(l.late)\n", "\tif !$ {\n\t@\t}\n", "TestLostStreamsCol34"},
+	{"COL-34 what was pending", "lane.go", "\tl.uncommitted.leave(l.late)\n\tl.drop()\n\t// CLI-39", "\tif !$ {\n\t\tl.uncommitted.leave(l.late)\n\t}\n\tl.drop()\n\t// CLI-39", "TestLostStreamsCol34"},
 	// The end.
 	{"COL-26 durable before it is pending", "client.go", "\tif err := c.keeper.sync(); err != nil {", "\tif $ {\n\t} else if err := c.keeper.sync(); err != nil {", "TestSnapshotCol26"},
 	{"COL-27 read again", "client.go", "\tnow, err := c.keeper.view()\n", "@\tif $ {\n\t\tnow = c.current\n\t}\n", "TestSnapshotCol29"},
