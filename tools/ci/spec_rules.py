@@ -81,7 +81,8 @@ def texts_of_rules(text):
             # One that names rules speaks of those alone.
             of_section = [] if is_row else [one for one in tests
                                             if found[1] in NUMBER.findall(one) or not NUMBER.search(one)]
-            yield found[1], section[found.start():end if end > 0 else None], " ".join(of_section)
+            text_of_rule = section[found.start():end if end > 0 else None]
+            yield found[1], text_of_rule if is_row else OF_SECTION.sub("", text_of_rule), " ".join(of_section)
 
 
 def findings_of_rule(page, rule, text, of_section, in_cases, judged):
