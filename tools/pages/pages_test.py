@@ -47,7 +47,7 @@ def tree_with(root, folder):
     for name in ("server/errors/errors.cc", "base/limits.h", "docs/spec/protocol.md", "docs/metrics.md"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, folder / name)
-    for name in ("docs/runbooks", "deploy/components", "docs/reference"):
+    for name in ("docs/runbooks", "deploy/components", "docs/reference", "e2e/runbooks"):
         shutil.copytree(root / name, folder / name)
 
 
@@ -131,6 +131,16 @@ class RunbooksTest(unittest.TestCase):
     def test_a_runbook_without_a_section(self):
         self.change(f"{runbooks.REASONS}/DRAINING.md", "## What to do", "## Do this")
         self.assertIn("DRAINING.md: its sections are not", self.found())
+
+    def test_a_runbook_that_nothing_tries_and_a_trial_of_none(self):
+        self.change("e2e/runbooks/fronts_test.py", "def test_NO_WORKER(", "def test_NOBODY(")
+        self.assertIn("no test_NO_WORKER tries that runbook", self.found())
+        self.assertIn("e2e/runbooks: there is no runbook NOBODY", self.found())
+
+    def test_a_runbook_that_is_said_not_to_be_tried(self):
+        self.change("docs/runbooks/README.md", "| KerfGpuLost, KerfGpuWrong |", "| KerfGpuLost, KerfNoWorkers |")
+        self.assertIn("no test_KerfGpuWrong tries that runbook", self.found())
+        self.assertIn("README.md: KerfNoWorkers is tried by e2e/runbooks", self.found())
 
     def test_a_reason_that_the_protocol_does_not_tell_of(self):
         self.change("docs/spec/protocol.md", "| NO_WORKER | UNAVAILABLE |", "| NO_WORKERS | UNAVAILABLE |")
@@ -224,6 +234,25 @@ class UndocumentedTest(unittest.TestCase):
     def test_a_type_of_message_that_is_left_out_and_one_that_is_made_up(self):
         self.assertEqual(["docs/json.md: does not tell of the type of message store_made", "docs/json.md: there is no type of message store_gone"],
                          self.found_with("docs/json.md", "| `store_made` |", "| `store_gone` |"))
+
+    def test_an_exit_code_that_is_left_out_and_one_that_is_made_up(self):
+        self.assertEqual(["docs/exit_codes.md: does not tell of the exit code 3 (partial)", "docs/exit_codes.md: there is no exit code 8 (partial)"],
+                         self.found_with("docs/exit_codes.md", "| 3 | partial |", "| 8 | partial |"))
+
+    def test_a_key_of_the_file_of_access(self):
+        self.assertEqual(["docs/spec/access.md: does not tell of the key expires", "docs/spec/access.md: there is no key ends"],
+                         self.found_with("docs/spec/access.md", "expires", "ends"))
+
+    def test_words_that_kerfd_never_says(self):
+        self.assertEqual(["docs/runbooks/alerts/KerfNotReady.md: kerfd never says: no live worker"],
+                         self.found_with("docs/runbooks/alerts/KerfNotReady.md", "`no worker is alive`", "`no live worker`"))
+
+    def test_a_variable_that_is_left_out(self):
+        found = self.found_with("deploy/README.md", "`KERF_REDIS_PAUSE_S`", "that")
+        self.assertEqual(["deploy/components/redis/keeper.sh: no page tells of the variable KERF_REDIS_PAUSE_S"], found)
+
+    def test_a_path_that_is_not_there(self):
+        self.assertIn("there is no deploy/bases", "".join(self.found_with("deploy/README.md", "`deploy/drain SECONDS`", "`deploy/bases`")))
 
     def test_a_command_that_is_left_out_and_one_that_is_made_up(self):
         self.assertEqual(["docs/hacking.md: does not tell of the command tools/kube"], self.found_with("docs/hacking.md", "tools/kube ", "kube "))

@@ -1,0 +1,79 @@
+"""What a kerfd shows, and whether Prometheus' alerts fire of it: the rules of deploy/components, by the word of promtool."""
+
+import json
+import pathlib
+import re
+import subprocess
+import textwrap
+import time
+
+_COMPONENTS = pathlib.Path(__file__).resolve().parents[2] / "deploy/components"
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([^ ]+)$", re.MULTILINE)
+_TYPE = re.compile(r"^# TYPE (\w+) (\w+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+# Of each series, as Prometheus labels what it scrapes on Kubernetes.
+_POD = 'namespace="kerf",pod="kerf-0"'
+# Longer than any alert waits.
+_LAST_MIN = 55
+_ENDS_AT = "_expires_seconds"
+TIMEOUT_S = 60
+
+
+def value(text, name, **labels):
+    """The sum of the samples that have these labels; 0 if there is none."""
+    return sum(float(number) for metric, found, number in _SAMPLE.findall(text)
+               if metric == name and labels.items() <= dict(_LABEL.findall(found)).items())
+
+
+def _samples(text):
+    return {(name, labels): float(number) for name, labels, number in _SAMPLE.findall(text)}
+
+
+def _rules():
+    """The groups of all rules, as Prometheus reads them: what stands below `spec`."""
+    groups = []
+    for path in sorted(_COMPONENTS.glob("*/alerts.yaml")):
+        spec = path.read_text(encoding="utf-8").partition("\nspec:\n")[2]
+        groups.append(textwrap.dedent(spec).partition("groups:\n")[2])
+    return "groups:\n" + "".join(groups)
+
+
+def _series(states, names):
+    """A value a minute: those of `states`, of which the last one lasts; a counter grows on as it did last."""
+    counters = {name for name, kind in _TYPE.findall(states[-1]) if kind == "counter"}
+    tables = [_samples(text) for text in states]
+    for name, labels in sorted({key for table in tables for key in table}):
+        if name not in names:
+            continue
+        # promtool's clock begins at 0.
+        base = time.time() if name.endswith(_ENDS_AT) else 0
+        values = [repr(table[name, labels] - base) if (name, labels) in table else "_" for table in tables]
+        last = tables[-1].get((name, labels))
+        if last is None:
+            values.append(f"_x{_LAST_MIN}")
+        else:
+            before = tables[-2].get((name, labels), 0) if len(tables) > 1 else last
+            step = last - before if name in counters else 0
+            values.append(f"{last + step - base!r}+{step!r}x{_LAST_MIN}")
+        yield {"series": f"{name}{{{labels + ',' if labels else ''}{_POD}}}", "values": " ".join(values)}
+
+
+def fires(folder, alert, *states):
+    """Whether it fires at last where kerfd shows `states`, texts of /metrics, a minute apart."""
+    rules = _rules()
+    if f"alert: {alert}\n" not in rules:
+        raise ValueError(f"there is no alert {alert}")
+    (folder / "rules.yaml").write_text(rules, encoding="utf-8")
+    names = set(re.findall(r"\b(?:kerf|process)_\w+", rules))
+    expect = {"expr": f'max(ALERTS{{alertname="{alert}",alertstate="firing"}})', "eval_time": f"{_LAST_MIN}m",
+              "exp_samples": [{"labels": "{}", "value": 1}]}
+    test = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m",
+            "tests": [{"interval": "1m", "input_series": list(_series(states, names)), "promql_expr_test": [expect]}]}
+    # JSON is YAML.
+    (folder / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
+    done = subprocess.run(["promtool", "test", "rules", "test.yaml"], cwd=folder, capture_output=True, text=True, check=False,
+                          timeout=TIMEOUT_S)
+    said = done.stdout + done.stderr
+    if done.returncode != 0 and "FAILED" not in said or "got:" not in said and done.returncode != 0:
+        raise RuntimeError(said)
+    return done.returncode == 0
