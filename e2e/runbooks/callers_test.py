@@ -20,6 +20,14 @@ class CallersTest(world.RunbookTest):
         path.write_text(text, encoding="utf-8")
         return path
 
+    def new_token(self, path):
+        """The lines that let it in."""
+        return self.summary("token", "new", "nightly", "--output", path, "--repository", "*", "--role", "admin")["access"]
+
+    def until_ends(self, kerfd, code, *flags):
+        """A backup ends so once the file of --access is in force."""
+        self.until(lambda: self.back_up(kerfd, *flags).returncode == code, f"a backup to end with {code}", world.RELOAD_S)
+
     def make_certificates(self, *more):
         """The folder of `kerf tls init`."""
         folder = self.folder / "tls"
@@ -27,14 +35,16 @@ class CallersTest(world.RunbookTest):
         return folder
 
     def start_tls(self, folder, *flags):
-        return self.start("kerfd", "--tls-cert", folder / "kerfd.pem", "--tls-key", folder / "kerfd.key", *flags, listen="127.0.0.1:0")
+        return self.start("kerfd", "--tls-cert", folder / "kerfd.pem", "--tls-key", folder / "kerfd.key", *flags,
+                          listen="127.0.0.1:0")
 
     def test_UNKNOWN_CALLER(self):
         folder = self.make_certificates()
         token = self.folder / "token"
-        lines = self.summary("token", "new", "nightly", "--output", token, "--repository", "*", "--role", "admin")["access"]
+        lines = self.new_token(token)
         access = self.write(lines)
-        kerfd = self.start_tls(folder, *self.flags("--access", access), "--tls-client-ca", folder / "ca.pem", "--tls-client-optional", "true")
+        kerfd = self.start_tls(folder, *self.flags("--access", access), "--tls-client-ca", folder / "ca.pem",
+                               "--tls-client-optional", "true")
         ca = ("--tls-ca", folder / "ca.pem")
         self.back_up(kerfd, *ca, ends=world.REFUSED)
         self.assertGreater(self.metric_of_refused(kerfd, "no_proof"), 0)
@@ -43,7 +53,7 @@ class CallersTest(world.RunbookTest):
         self.says("give `kerf` `--tls-cert` and `--tls-key`")
         own = (*ca, "--tls-cert", folder / "laptop.pem", "--tls-key", folder / "laptop.key")
         access.write_text(lines + self.identity("kerf://client/laptop", "admin"), encoding="utf-8")
-        self.until(lambda: self.back_up(kerfd, *own).returncode == world.OK, "the certificate to be taken", world.RELOAD_S)
+        self.until_ends(kerfd, world.OK, *own)
         # A token that is not the one whose SHA-256 stands there.
         text = token.read_text()
         token.write_text(text[:-3] + ("AA" if text[-3:-1] != "AA" else "BB") + "\n")
@@ -51,16 +61,17 @@ class CallersTest(world.RunbookTest):
         self.assertGreater(self.metric_of_refused(kerfd, "bad_token"), 0)
         self.says("make one with `kerf token new`, and put what it prints into the file")
         other = self.folder / "other"
-        access.write_text(self.summary("token", "new", "nightly", "--output", other, "--repository", "*", "--role", "admin")["access"])
-        self.until(lambda: self.back_up(kerfd, *ca, "--token-file", other).returncode == world.OK, "the token to be taken", world.RELOAD_S)
+        access.write_text(self.new_token(other))
+        with_other = (*ca, "--token-file", other)
+        self.until_ends(kerfd, world.OK, *with_other)
         self.step("kerf ping --server ADDR", *ca, "--token-file", other, ADDR=kerfd.address)
         expired = re.sub(r"^(sha256 = .*)$", r"\1\nexpires = 2020-01-01T00:00:00Z", access.read_text(), flags=re.MULTILINE)
         access.write_text(expired)
-        self.until(lambda: self.back_up(kerfd, *ca, "--token-file", other).returncode == world.REFUSED, "it to expire", world.RELOAD_S)
+        self.until_ends(kerfd, world.REFUSED, *with_other)
         self.assertGreater(self.metric_of_refused(kerfd, "expired"), 0)
         self.says("move `expires`")
         access.write_text(expired.replace("2020-01-01", "2120-01-01"))
-        self.until(lambda: self.back_up(kerfd, *ca, "--token-file", other).returncode == world.OK, "it to be taken", world.RELOAD_S)
+        self.until_ends(kerfd, world.OK, *with_other)
 
     def metric_of_refused(self, kerfd, reason):
         """With TLS, and without a certificate of one's own."""

@@ -78,7 +78,8 @@ class ClientsTest(world.RunbookTest):
     def test_UNKNOWN_DIGEST(self):
         kerfd = self.start()
         digest = os.urandom(DIGEST_BYTES)
-        end = self.ends_with(kerfd, lambda made: made.send(commit=pb.Commit(entries=[pb.CommitEntry(digest=digest, locator=b"x")])))
+        entry = pb.CommitEntry(digest=digest, locator=b"x")
+        end = self.ends_with(kerfd, lambda made: made.send(commit=pb.Commit(entries=[entry])))
         self.says("The error's metadata `digest`")
         self.assertEqual(end.metadata["digest"], digest.hex())
         self.says("Commit what this stream answered NEW or UNVERIFIED")

@@ -82,8 +82,8 @@ class FrontsTest(world.RunbookTest):
         self.until(lambda: self.live_of(outer) == 1, "the front to find the worker")
         self.step("kerf ping --server FRONT", FRONT=outer.address)
         self.says("`kerf top` lists each worker once")
-        workers = [line for line in self.kerf("top", "--server", outer.address, "--once", "--json", ends=world.OK).stdout.splitlines()
-                   if '"worker"' in line and '"state"' in line]
+        said = self.kerf("top", "--server", outer.address, "--once", "--json", ends=world.OK).stdout
+        workers = [line for line in said.splitlines() if '"worker"' in line and '"state"' in line]
         self.assertEqual(len(workers), 1, workers)
         self.back_up(outer, ends=world.OK)
 

@@ -34,7 +34,8 @@ class LimitsTest(world.RunbookTest):
         done = self.back_up(kerfd, "--profile", WITH_CRITERION)
         self.assertNotEqual(done.returncode, world.OK)
         self.says("`kerfd --print-config`: `hint-memory`")
-        kerfd = self.restart(kerfd, "--data-dir", self.folder / "data", *self.flags("--hint-memory 64M"), *self.flags("--hint-disk", "64M"))
+        kerfd = self.restart(kerfd, "--data-dir", self.folder / "data", *self.flags("--hint-memory 64M"),
+                             *self.flags("--hint-disk", "64M"))
         self.back_up(kerfd, "--profile", WITH_CRITERION, ends=world.OK, size=8 * world.MIB)
         self.until(lambda: self.metric(kerfd, "kerf_hint_segments_total") > 0, "hints to be written")
 
@@ -246,7 +247,8 @@ class LimitsTest(world.RunbookTest):
             with socket.create_connection((host, int(port)), timeout=world.HTTP_TIMEOUT_S) as stranger:
                 stranger.sendall(b"GET / HTTP/1.1\r\nHost: kerf\r\n\r\n")
                 stranger.recv(1000)
-        self.until(lambda: self.metric(kerfd, "kerf_door_connections_ended_total", reason="not_http2") >= 100, "them to be counted")
+        ended = {"name": "kerf_door_connections_ended_total", "reason": "not_http2"}
+        self.until(lambda: self.metric(kerfd, **ended) >= 100, "them to be counted")
         self.expect_fires("KerfStrangers", before, kerfd.metrics())
         self.says("kerfd's log: `connection ended`, with address and reason")
         self.assertTrue(kerfd.has_logged("connection ended") or kerfd.has_logged("ended a connection"))

@@ -148,7 +148,8 @@ class RunbookTest(unittest.TestCase):
 
     def limit_files(self, kerfd, count):
         """Of one that runs, as prlimit(1) does."""
-        resource.prlimit(kerfd.process.pid, resource.RLIMIT_NOFILE, (count, resource.prlimit(kerfd.process.pid, resource.RLIMIT_NOFILE)[1]))
+        _, most = resource.prlimit(kerfd.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(kerfd.process.pid, resource.RLIMIT_NOFILE, (count, most))
 
     def summary(self, *words, ends=OK):
         """The last line of a run with --json."""
@@ -162,8 +163,8 @@ class RunbookTest(unittest.TestCase):
         return path
 
     def back_up(self, kerfd, *more, ends=None, path=None, size=MIB):
-        return self.kerf("backup", path or self.new_file(size), "--store", self.store, "--server", kerfd.address, "--retry-for", "2s",
-                         *more, ends=ends)
+        return self.kerf("backup", path or self.new_file(size), "--store", self.store, "--server", kerfd.address,
+                         "--retry-for", "2s", *more, ends=ends)
 
     def repository(self):
         return self.summary("stats", "--store", self.store)["repository"]

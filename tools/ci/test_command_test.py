@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What tools/test starts, but for Bazel.
 COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cluster_test.py",
-            "tools/local_cluster/tls_test.py", "loadtest/smoke", "loadtest/faults", "deploy/check", "tools/site", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
+            "tools/local_cluster/tls_test.py", "tools/local_cluster/page_test.py", "loadtest/smoke", "loadtest/faults", "deploy/check", "tools/site", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
             "tools/cross", "tools/tidy", "tools/sass", "e2e/fault_fs/install", "e2e/fault_fs/fault_fs_test.py", "e2e/fidelity/run",
             "e2e/agent_fuzz/run", "e2e/runbooks/run", "e2e/fault_fs/outputs_test.py", "e2e/fault_fs/audit_test.py", "e2e/full_disk/run", "e2e/parity/run", "e2e/tls_judge/run", "client/python/test", "client/go/test", "tools/conformance",
             "e2e/grpc_judge/run", "tools/ci/check_protos",

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import textwrap
 import time
 
 import deb
@@ -55,6 +56,7 @@ PACKAGES = {
             "deploy/package/kerfd.service": "usr/lib/systemd/system/kerfd.service",
             "deploy/package/kerfd.sysusers": "usr/lib/sysusers.d/kerfd.conf",
             "deploy/package/kerfd.toml": "etc/kerf/kerfd.toml",
+            "deploy/components/monitoring/kerf.json": "usr/share/doc/kerfd/examples/dashboard.json",
         },
         "depends": "systemd | systemd-standalone-sysusers | systemd-sysusers",
         "recommends": "",
@@ -105,6 +107,15 @@ def put(root, place, content, mode=0o644):
     path.chmod(mode)
 
 
+def alerts():
+    """Those of the manifests, as a Prometheus reads them that no operator tells of them."""
+    manifest = (ROOT / "deploy/components/monitoring/alerts.yaml").read_text(encoding="utf-8")
+    head, _, rules = manifest.partition("\nspec:\n")
+    if not rules.startswith("  groups:"):
+        raise deb.Failed("deploy/components/monitoring/alerts.yaml has no groups below its spec")
+    return head.partition("\n")[0] + "\n" + textwrap.dedent(rules)
+
+
 def compressed(text):
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)
 
@@ -125,6 +136,8 @@ def tree(name, programs, root, told_version, date_s):
         for shell, place in COMPLETIONS.items():
             put(root, place, deb.run(programs / "kerf", "completion", shell).encode())
         (root / "etc/kerf/backup").mkdir(parents=True)
+    else:
+        put(root, "usr/share/doc/kerfd/examples/alerts.yml", alerts().encode())
     put(root, f"usr/share/doc/{name}/copyright", copyright_text())
     put(root, f"usr/share/doc/{name}/README.md", (SOURCES / "README.md").read_bytes())
 

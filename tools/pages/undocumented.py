@@ -33,7 +33,8 @@ _SAID = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 _VARIABLE = re.compile(r"\bKERF_[A-Z0-9_]*[A-Z0-9]\b")
 # Of containers and units: whoever deploys them meets these names.
 _DEPLOYED = ("deploy/base", "deploy/components", "deploy/overlays", "deploy/package", "deploy/drain", "deploy/redis-password")
-_PATH = re.compile(r"(?<![\w/.-])((?:base|bazel|client|deploy|docs|e2e|kernels|loadtest|proto|server|tools)/[\w./-]*\w)(?![\w*{<-])")
+_ROOTS = "base|bazel|client|deploy|docs|e2e|kernels|loadtest|proto|server|tools"
+_PATH = re.compile(rf"(?<![\w/.-])((?:{_ROOTS})/[\w./-]*\w)(?![\w*{{<-])")
 # Records of what was decided, with files that were planned.
 _OF_THEIR_DAY = "docs/adr/"
 # In the place of a word that the reader has, and what becomes of a page.
