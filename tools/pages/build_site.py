@@ -23,10 +23,8 @@ OUT = ROOT / "out/site"
 # What the site is made of: for those who run kerf, write clients of it, or work on it.
 SOURCES = ["README.md", "CHANGELOG.md", "docs", "client/*/README.md", "deploy/*.md", "loadtest/README.md", "kernels/*.md", "server/*.md",
            "tools/*.md", "e2e/*.md"]
-# Records of decisions, and notes beside the code: for those who change it. They are pages, but not held to a length.
+# Records of decisions, and notes beside the code: for those who change it. They are pages, and held to no more than the length of paragraphs.
 FOR_ENGINEERS = ("docs/adr/", "kernels/", "server/", "tools/", "e2e/")
-# Made by kerfd: its words are in server/metrics.
-MAY_BE_LONG = {"docs/metrics.md"}
 # Pages that say what they are for in their first two sentences: all of docs/ and of what one installs, but for runbooks of one alert or
 # reason, which have a form of their own.
 WITH_PURPOSE = ("docs/", "deploy/", "loadtest/")
@@ -77,10 +75,10 @@ def pages(root):
 
 def findings_in_pages(known, texts):
     for name, text in texts.items():
+        for line, words in prose.long_paragraphs(text):
+            yield f"{name}:{line}: a paragraph of {words} words; at most {prose.MAX_WORDS}"
         if name.startswith((*FOR_ENGINEERS, references.FOLDER)):
             continue
-        for line, words in prose.long_paragraphs(text) if name not in MAY_BE_LONG else ():
-            yield f"{name}:{line}: a paragraph of {words} words; at most {prose.MAX_WORDS}"
         if name.startswith(WITH_PURPOSE) and not name.startswith(WITHOUT_PURPOSE) and not prose.says_what_for(text):
             yield f"{name}: its first {prose.OPENING_SENTENCES} sentences do not say what it is for, as 'This page is for ...'"
         for line, what in named.wrong_in(known, text):
