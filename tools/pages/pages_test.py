@@ -343,6 +343,9 @@ class ReferencesTest(unittest.TestCase):
         (self.root / references.FOLDER / "other.md").write_text("x\n", encoding="utf-8")
         self.assertIn("other.md: nothing makes it", "\n".join(references.findings(self.root, made, self.kerfd("redis", "redis"))))
 
+    def test_today_the_header_of_libkerf_is_a_page(self):
+        self.assertEqual(references.c_page(ROOT), (ROOT / references.FOLDER / "c.md").read_text(encoding="utf-8"))
+
     def test_a_flag_that_is_no_key_and_a_key_that_is_no_flag(self):
         found = "\n".join(references.findings(self.root, {}, self.kerfd("redis", "workers")))
         self.assertIn("'redis' is a flag that --print-config leaves out", found)

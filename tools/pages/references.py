@@ -94,6 +94,12 @@ def errors_page(reasons, meanings):
         _table(["reason", "code", "delay", "meaning"], rows)]) + "\n"
 
 
+def c_page(root):
+    header = (root / "client/c/kerf.h").read_text(encoding="utf-8")
+    return (f"# kerf.h\n\nLook here for what a function of libkerf does, which thread calls back, who owns what, and which errors there are: the header, "
+            f"as programs in C include it. How it is used: [kerf for C](../c_client.md). {_MADE}\n\n```c\n{header.strip()}\n```\n")
+
+
 def make(root, kerf, kerfd):
     """Page -> text."""
     verbs = list(help_text.verbs_of(kerf, "kerf"))
@@ -104,6 +110,7 @@ def make(root, kerf, kerfd):
         "settings.md": settings_page(verbs, server),
         "errors.md": errors_page(repository.reasons(root), repository.meanings_of_reasons(root)),
         "proto.md": protos.page(root, _MADE),
+        "c.md": c_page(root),
     }
     return {f"{FOLDER}/{name}": text for name, text in pages.items()}
 
