@@ -31,7 +31,7 @@ HTTP_TIMEOUT_S = 10
 # The file of --access is in force within three seconds, and the machine may be busy.
 RELOAD_S = 20
 MIB = 1 << 20
-OK, FAILURE, PARTIAL, REFUSED, UNAVAILABLE, INTEGRITY = 0, 1, 3, 4, 5, 6
+OK, FAILURE, USAGE, PARTIAL, REFUSED, UNAVAILABLE, INTEGRITY = 0, 1, 2, 3, 4, 5, 6
 # It starts at once so: nothing is measured, and no GPU is looked for.
 _QUICK = ("--backend", "scalar", "--worker-threads", "2", "--gpu", "off")
 
