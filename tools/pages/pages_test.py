@@ -235,10 +235,6 @@ class UndocumentedTest(unittest.TestCase):
         self.assertEqual(["docs/json.md: does not tell of the type of message store_made", "docs/json.md: there is no type of message store_gone"],
                          self.found_with("docs/json.md", "| `store_made` |", "| `store_gone` |"))
 
-    def test_an_exit_code_that_is_left_out_and_one_that_is_made_up(self):
-        self.assertEqual(["docs/exit_codes.md: does not tell of the exit code 3 (partial)", "docs/exit_codes.md: there is no exit code 8 (partial)"],
-                         self.found_with("docs/exit_codes.md", "| 3 | partial |", "| 8 | partial |"))
-
     def test_a_key_of_the_file_of_access(self):
         self.assertEqual(["docs/spec/access.md: does not tell of the key expires", "docs/spec/access.md: there is no key ends"],
                          self.found_with("docs/spec/access.md", "expires", "ends"))

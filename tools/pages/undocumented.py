@@ -1,5 +1,5 @@
-"""What nothing else compares with the pages, mostly both ways: types of kerf's JSON, commands of tools/, exit codes, keys of the
-file of --access, variables of what is deployed, what /readyz says, functions of kerf.h, and paths."""
+"""What nothing else compares with the pages, mostly both ways: types of kerf's JSON, commands of tools/, keys of the file of
+--access, variables of what is deployed, what /readyz says, functions of kerf.h, and paths."""
 
 import re
 
@@ -18,10 +18,6 @@ _EXECUTABLE = 0o100
 _C_PAGE = "docs/c_client.md"
 _HEADER = "client/c/kerf.h"
 _DECLARED = r"^KERF_API [^()]*?\b(kerf_\w+)\("
-_EXIT_CODES = "docs/exit_codes.md"
-_EXIT_CODE = re.compile(r"^  k(\w+) = (\d+),$", re.MULTILINE)
-_NAMED_EXIT_CODE = re.compile(r'\{ExitCode::k(\w+), "([^"]+)"\}')
-_NUMBERED_ROW = re.compile(r"^\| (\d+) \| ([a-z ]+) \|", re.MULTILINE)
 _ACCESS = "docs/spec/access.md"
 _KNOWN_KEYS = re.compile(r"CheckKeys\([^{;]*\{([^}]*)\}")
 _QUOTED = re.compile(r'"([a-z0-9_]+)"')
@@ -63,13 +59,6 @@ def _functions(root, text):
     """Of C; that there is what the page names, named.py says."""
     for name in sorted(set(repository.words(root, _DECLARED, _HEADER)) - set(re.findall(r"\bkerf_\w+", text))):
         yield f"{_C_PAGE}: does not tell of the function {name}"
-
-
-def _exit_codes(root):
-    """As the page has them: number and name."""
-    source = (root / "client/cli/exit_code.h").read_text(encoding="utf-8")
-    names = dict(_NAMED_EXIT_CODE.findall(source))
-    return {f"{number} ({names[word]})" for word, number in _EXIT_CODE.findall(source)}
 
 
 def _access_keys(root, text):
@@ -115,8 +104,6 @@ def findings(root, texts):
     """`texts`: path -> text, of the pages."""
     told = set(_ROW.findall(texts[_JSON])) - {_HEADING}
     yield from _both_ways(_JSON, told, set(_types(root)), "type of message")
-    yield from _both_ways(_EXIT_CODES, {f"{number} ({name})" for number, name in _NUMBERED_ROW.findall(texts[_EXIT_CODES])},
-                          _exit_codes(root), "exit code")
     yield from _access_keys(root, texts[_ACCESS])
     yield from _not_ready(root, texts[_NOT_READY])
     yield from _variables(root, texts)
