@@ -235,6 +235,10 @@ class UndocumentedTest(unittest.TestCase):
         self.assertEqual(["docs/json.md: does not tell of the type of message store_made", "docs/json.md: there is no type of message store_gone"],
                          self.found_with("docs/json.md", "| `store_made` |", "| `store_gone` |"))
 
+    def test_a_key_of_json_that_is_made_up(self):
+        self.assertEqual(["docs/json.md: nothing prints the key bytes_each_pass"],
+                         self.found_with("docs/json.md", "`bytes_per_pass`", "`bytes_each_pass`"))
+
     def test_a_key_of_the_file_of_access(self):
         self.assertEqual(["docs/spec/access.md: does not tell of the key expires", "docs/spec/access.md: there is no key ends"],
                          self.found_with("docs/spec/access.md", "expires", "ends"))

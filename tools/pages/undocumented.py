@@ -9,6 +9,10 @@ import repository
 _JSON = "docs/json.md"
 _TYPE = re.compile(r"\b(?:Json|FormatMessage)\(\s*\"([a-z_]+)\"")
 _ROW = re.compile(r"^\| `([a-z_]+)` \|", re.MULTILINE)
+# What stands in code there, as a key does; a path that is no text has one of its own beside it.
+_JSON_KEY = re.compile(r"`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`")
+_OF_BYTES = "_base64"
+_STRING = re.compile(r'"([a-z][a-z0-9_]*)')
 # The heading of its table, which is no type.
 _HEADING = "message_type"
 _COMMANDS = "docs/hacking.md"
@@ -42,6 +46,16 @@ def _types(root):
     for path in repository.files(root, "client/*.cc", "client/*.h", "base/*.cc", "kernels/*.cc"):
         if not path.stem.endswith("_test") and "testing" not in path.parts:
             yield from _TYPE.findall((root / path).read_text(encoding="utf-8"))
+
+
+def _json_keys(root, text):
+    """Those of one word may be values; what the programs never say in a string is no key of theirs."""
+    said = set()
+    for path in repository.files(root, "client/*.cc", "client/*.h", "base/*.cc", "base/*.h", "kernels/*.cc", "server/*.cc"):
+        if not path.stem.endswith("_test"):
+            said |= set(_STRING.findall((root / path).read_text(encoding="utf-8")))
+    for key in sorted({key.removesuffix(_OF_BYTES) for key in _JSON_KEY.findall(text)} - said):
+        yield f"{_JSON}: nothing prints the key {key}"
 
 
 def _commands(root):
@@ -104,6 +118,7 @@ def findings(root, texts):
     """`texts`: path -> text, of the pages."""
     told = set(_ROW.findall(texts[_JSON])) - {_HEADING}
     yield from _both_ways(_JSON, told, set(_types(root)), "type of message")
+    yield from _json_keys(root, texts[_JSON])
     yield from _access_keys(root, texts[_ACCESS])
     yield from _not_ready(root, texts[_NOT_READY])
     yield from _variables(root, texts)
