@@ -123,7 +123,7 @@ class CallersTest(world.RunbookTest):
         quota = self.summary("repo", "quota", name, "--server", kerfd.address)
         self.assertLess(quota["index_entries"], quota["max_entries"])
         # As many streams as a backup needs at least: one who holds them leaves none for another.
-        self.write(rights.replace("\n", "\nmax_streams = 2\n", 2).replace("[[identity]]\nmax_streams = 2\n", "[[identity]]\n", 1))
+        self.write(self.identity(EVERYBODY, "admin", "max_streams = 2"))
         held = []
 
         def is_refused():
