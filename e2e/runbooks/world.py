@@ -177,9 +177,9 @@ class RunbookTest(unittest.TestCase):
     def expect_whole(self, kerfd, **options):
         self.assertEqual(upload.whole(kerfd.address, **options), "OK")
 
-    def redis(self, *flags):
+    def redis(self, *flags, password=""):
         """A Redis that is no cluster, unless it is told otherwise."""
-        made = Redis(self.folder / "redis", flags or ("--masters", "1", "--replicas", "0", "--single"))
+        made = Redis(self.folder / "redis", flags or ("--masters", "1", "--replicas", "0", "--single"), password)
         self.addCleanup(made.down)
         return made
 
@@ -223,8 +223,12 @@ class RunbookTest(unittest.TestCase):
 class Redis:
     """One that tools/redis-cluster starts."""
 
-    def __init__(self, folder, flags):
-        self._folder = folder
+    def __init__(self, folder, flags, password=""):
+        self._folder, self.password = folder, password
+        if password:
+            secret = folder.with_suffix(".password")
+            secret.write_text(password, encoding="utf-8")
+            flags = (*flags, "--password-file", secret)
         self._do("up", *flags)
 
     def _do(self, verb, *words):
@@ -242,16 +246,24 @@ class Redis:
             found += ["--redis", address]
         return found
 
-    def ask(self, *words):
-        """redis-cli, at the first node."""
-        host, port = self.addresses()[0].rsplit(":", 1)
-        return processes.run(["redis-cli", "-h", host, "-p", port, *map(str, words)]).stdout.rstrip()
+    def ask(self, *words, node=1):
+        """redis-cli, at that node."""
+        host, port = self.addresses()[node - 1].rsplit(":", 1)
+        # The password belongs on no command line.
+        command = ["env", f"REDISCLI_AUTH={self.password}"] if self.password else []
+        return processes.run([*command, "redis-cli", "-h", host, "-p", port, *map(str, words)]).stdout.rstrip()
 
-    def info(self, name):
-        for line in self.ask("INFO").splitlines():
+    def info(self, name, node=1):
+        for line in self.ask("INFO", node=node).splitlines():
             if line.startswith(f"{name}:"):
                 return line.partition(":")[2].strip()
         raise ValueError(f"Redis tells no {name}")
+
+    def kill(self, node):
+        self._do("kill", node)
+
+    def start(self, node):
+        self._do("start", node)
 
     def pause(self, node=1):
         self._do("pause", node)
