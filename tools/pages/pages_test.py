@@ -244,8 +244,8 @@ class UndocumentedTest(unittest.TestCase):
                          self.found_with("docs/spec/access.md", "expires", "ends"))
 
     def test_words_that_kerfd_never_says(self):
-        self.assertEqual(["docs/runbooks/alerts/KerfNotReady.md: kerfd never says: no live worker"],
-                         self.found_with("docs/runbooks/alerts/KerfNotReady.md", "`no worker is alive`", "`no live worker`"))
+        self.assertEqual(["docs/runbooks/alerts/KerfNotReady.md: kerfd never says: nobody is alive"],
+                         self.found_with("docs/runbooks/alerts/KerfNotReady.md", "`no worker is alive`", "`nobody is alive`"))
 
     def test_a_variable_that_is_left_out(self):
         found = self.found_with("deploy/README.md", "`KERF_REDIS_PAUSE_S`", "that")
