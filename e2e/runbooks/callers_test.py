@@ -52,7 +52,7 @@ class CallersTest(world.RunbookTest):
         self.back_up(kerfd, *ca, "--token-file", token, ends=world.OK)
         self.says("give `kerf` `--tls-cert` and `--tls-key`")
         own = (*ca, "--tls-cert", folder / "laptop.pem", "--tls-key", folder / "laptop.key")
-        access.write_text(lines + self.identity("kerf://client/laptop", "admin"), encoding="utf-8")
+        access.write_text(lines + "\n" + self.identity("kerf://client/laptop", "admin"), encoding="utf-8")
         self.until_ends(kerfd, world.OK, *own)
         # A token that is not the one whose SHA-256 stands there.
         text = token.read_text()

@@ -205,25 +205,26 @@ class ClientsTest(world.RunbookTest):
             made.data(b"x" * 1000)
 
         self.ends_with(kerfd, says_nothing)
-        self.says("send an empty UploadRequest now and then")
+        self.says("an empty UploadRequest is no data in mid-file")
         made = self.upload(kerfd)
         says_nothing(made)
         for _ in range(15):
             made.babble()
             time.sleep(0.2)
-        made.finish(b"x" * 1000)
-        made.commit_until_done()
-        made.close()
-        self.assertEqual(made.end().reason, "OK")
+        self.assertEqual(made.end().reason, "IDLE_TIMEOUT")
+        self.says("opens another stream once it has something to send, and resumes there")
+        self.expect_whole(kerfd)
         self.says("raise `--idle-timeout-ms`")
         kerfd = self.restart(kerfd, "--idle-timeout-ms", "60000")
         self.back_up(kerfd, ends=world.OK)
 
     def test_READ_STALLED(self):
-        kerfd = self.start("kerfd", *self.flags("--write-stall-timeout-ms", 1000))
+        # More answers than gRPC takes for a client that does not read.
+        flags = ("--max-uncommitted-chunks", "1000000")
+        kerfd = self.start("kerfd", *self.flags("--write-stall-timeout-ms", 1000), *flags)
         made = self.upload(kerfd, "fixed:size=64")
         made.begin()
-        made.data(os.urandom(3 * MANY))
+        made.data(os.urandom(32 * MANY))
         self.until(lambda: kerfd.has_logged("READ_STALLED"), "the client that does not read to be ended")
         self.says("Which client: `agent` and `peer` in the log")
         self.assertTrue(kerfd.has_logged("runbooks"), "the log does not name the agent")
