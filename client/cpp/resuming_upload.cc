@@ -18,6 +18,9 @@ namespace {
 
 // As many as a front looks at.
 constexpr std::size_t kMaxAvoided = 8;
+// No worker is called by a longer name (ROU-7). It goes to the next server as metadata, of which
+// that one takes so much: a hostile one's name would have it refuse the upload.
+constexpr std::size_t kMaxWorkerNameBytes = 253;
 // Of streams past a front, lost one behind the other without a word or an answer: see routing.md.
 constexpr int kDirectTries = 2;
 
@@ -449,7 +452,8 @@ void ResumingUpload::NoteWorkerLocked(const absl::Status& loss) {
   if (lost_.ok() && !IsWorkersFault(loss)) return;
   std::string name = WorkerOfLoss(loss);
   if (name.empty() && opened_) name = worker_;
-  if (name.empty() || std::find(avoided_.begin(), avoided_.end(), name) != avoided_.end()) return;
+  if (name.empty() || name.size() > kMaxWorkerNameBytes) return;
+  if (std::find(avoided_.begin(), avoided_.end(), name) != avoided_.end()) return;
   if (avoided_.size() == kMaxAvoided) avoided_.erase(avoided_.begin());
   avoided_.push_back(std::move(name));
 }

@@ -233,8 +233,8 @@ TEST_F(LaneDirectTest, WorkersThatHaveNoIndexAreAvoidedUntilSomethingIsGot) {
       [&](Moment now) {
         if (now != Moment::kInData && now != Moment::kChunksSent) return grpc::Status::OK;
         const int at = count.load();
-        // The fifth stream gets somewhere.
-        if ((now == Moment::kChunksSent) != (at == 4)) return grpc::Status::OK;
+        // The sixth stream gets somewhere.
+        if ((now == Moment::kChunksSent) != (at == 5)) return grpc::Status::OK;
         switch (count++) {
           case 0:
             return FakeServer::Refusal(UNAVAILABLE, "INDEX_UNAVAILABLE", "w1");
@@ -245,6 +245,9 @@ TEST_F(LaneDirectTest, WorkersThatHaveNoIndexAreAvoidedUntilSomethingIsGot) {
           case 3:
             return FakeServer::Refusal(UNAVAILABLE, "INDEX_UNAVAILABLE", "w1");
           case 4:
+            // No worker is called so.
+            return FakeServer::Refusal(UNAVAILABLE, "INDEX_UNAVAILABLE", std::string(254, 'w'));
+          case 5:
             return kLost;
           default:
             return grpc::Status::OK;
@@ -257,7 +260,7 @@ TEST_F(LaneDirectTest, WorkersThatHaveNoIndexAreAvoidedUntilSomethingIsGot) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(routing_.avoided(),
             (std::vector<Names>{Names{}, Names{"w1"}, Names{"w1"}, Names{"w1", "w3"},
-                                Names{"w1", "w3"}, Names{}}));
+                                Names{"w1", "w3"}, Names{"w1", "w3"}, Names{}}));
 }
 
 TEST_F(LaneDirectTest, AWorkerThatCannotBeReachedIsMetThroughTheFront) {
