@@ -68,8 +68,10 @@ TEST_F(NoMemoryTest, OnTheThreadThatSendsWhatIsWritten) {
   agent::CuttingServer server;
   server.opened.mutable_opened()->mutable_limits()->set_max_uncommitted_chunks(4096);
   Open(server);
-  // From half of what may be pending on the next file asks for commits.
-  ASSERT_EQ(SendAndWait(2048 * server.chunk_bytes), KERF_OK) << said_.text();
+  // From half of what may be pending on the next file asks for commits. Of two files: this server
+  // cuts one at its end, and no more is sent ahead than may become pending.
+  ASSERT_EQ(SendAndWait(1024 * server.chunk_bytes), KERF_OK) << said_.text();
+  ASSERT_EQ(SendAndWait(1024 * server.chunk_bytes), KERF_OK) << said_.text();
   on_commit_ = [] {
     FindNoMemory();
     return 0;
