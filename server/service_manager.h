@@ -41,8 +41,8 @@ class ServiceManager {
   ~ServiceManager() = default;
 
   // It does not serve yet, and waits for somebody; for people: "waiting for Redis". Each word gives
-  // it so much more time, beyond what the manager allows for a start (TimeoutStartSec): else it would
-  // be ended there before it has given up and said why.
+  // it so much more time, beyond what the manager allows for a start (TimeoutStartSec): else it
+  // would be ended there before it has given up and said why.
   static constexpr std::chrono::microseconds kWaitExtension = std::chrono::seconds(60);
   void TellWait(std::string_view status);
 

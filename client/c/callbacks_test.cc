@@ -28,8 +28,7 @@ class CallbacksTest : public KerfTest {
       return static_cast<CallbacksTest*>(user)->on_other_commit_();
     };
     options.on_recipe = nullptr;
-    ASSERT_EQ(kerf_upload_open(client_, &options, &other_, said_.error()), KERF_OK)
-        << said_.text();
+    ASSERT_EQ(kerf_upload_open(client_, &options, &other_, said_.error()), KERF_OK) << said_.text();
   }
   void SendThroughOther() {
     EXPECT_EQ(kerf_upload_begin_file(other_, nullptr, nullptr), KERF_OK);

@@ -25,8 +25,9 @@ PushedFile::PushedFile(const Send& send)
 
 PushedFile::~PushedFile() {
   if (!thread_.joinable()) return;
-  Finish(client::OrOutOfMemory([] { return absl::CancelledError("the file was left"); }))
-      .IgnoreError();
+  Finish(client::OrOutOfMemory([] {
+    return absl::CancelledError("the file was left");
+  })).IgnoreError();
 }
 
 absl::StatusOr<std::size_t> PushedFile::Read(std::span<std::uint8_t> span) {

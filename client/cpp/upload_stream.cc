@@ -330,9 +330,8 @@ void UploadStream::RunAnswers() {
     own = taken;
     reactor_->Cancel();
   }
-  end_status_ = OrOutOfMemory([&] {
-    return WithRequestId(own.ok() ? reactor_->final_status() : own, request_id_);
-  });
+  end_status_ = OrOutOfMemory(
+      [&] { return WithRequestId(own.ok() ? reactor_->final_status() : own, request_id_); });
   pool_.Close();
   names_pool_.Close();
   handler_.OnEnd(end_status_);

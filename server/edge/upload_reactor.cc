@@ -407,9 +407,9 @@ bool UploadReactor::CheckWorkLocked(TimePoint now) {
                                " ms: the server's are busy with others")));
   } else if (waiting == StreamEngine::Waiting::kGpu) {
     // A GPU's driver may never come back from a call, and nobody can end that.
-    FinishLocked(MakeError(Reason::kTooManyStreams,
-                           Cat("a GPU of this server has told nothing of a piece for ",
-                               limit.count(), " ms")));
+    FinishLocked(MakeError(
+        Reason::kTooManyStreams,
+        Cat("a GPU of this server has told nothing of a piece for ", limit.count(), " ms")));
   } else {
     FinishLocked(MakeError(Reason::kIndexUnavailable,
                            Cat("the index has not answered for ", limit.count(), " ms")));

@@ -222,12 +222,9 @@ class Program {
   // All that there are so far: of a run that is ended, or loses its GPU, they stay. In the place of
   // what was there, so that there is never half a file.
   bool WriteFigures(const nlohmann::json& figures, bool is_whole) const {
-    const nlohmann::json all = {{"benchmark", "gpu"},
-                                {"version", kVersion},
-                                {"device", info_.name},
-                                {"device_memory_bytes", info_.memory_bytes},
-                                {"is_whole", is_whole},
-                                {"figures", figures}};
+    const nlohmann::json all = {{"benchmark", "gpu"},   {"version", kVersion},
+                                {"device", info_.name}, {"device_memory_bytes", info_.memory_bytes},
+                                {"is_whole", is_whole}, {"figures", figures}};
     const std::string made = settings_.json + ".new";
     std::ofstream file(made);
     file << all.dump(1) << std::endl;

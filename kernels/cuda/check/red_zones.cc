@@ -72,9 +72,8 @@ absl::Status RedZones::LookAt(const Zone& zone) {
   const auto odd =
       std::find_if(found.begin(), found.end(), [](std::uint8_t byte) { return byte != kFilling; });
   if (odd == found.end()) return absl::OkStatus();
-  return absl::InternalError(
-      ToAbsl(Cat("a kernel has written ", odd - found.begin() + 1, " bytes behind an array of ",
-                 zone.array_bytes)));
+  return absl::InternalError(ToAbsl(Cat("a kernel has written ", odd - found.begin() + 1,
+                                        " bytes behind an array of ", zone.array_bytes)));
 }
 
 OpenDevice WithRedZones(OpenDevice open) {

@@ -78,8 +78,8 @@ TEST(RedZonesTest, TheLastByteOfAZoneIsLookedAt) {
 }
 
 TEST(RedZonesTest, ABatchWritesNothingThere) {
-  RedZones device(std::make_unique<EmulatedDevice>(
-      EmulatedDeviceOptions{.kernels = EmulatedKernelList()}));
+  RedZones device(
+      std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{.kernels = EmulatedKernelList()}));
   const auto slot = BatchSlot::Make(device, {.batch_bytes = 32 << 10, .piece_count = 2});
   ASSERT_TRUE(slot.ok()) << slot.status();
   const SlotPiece piece{0, 32 << 10, true};

@@ -23,17 +23,13 @@ namespace kerf::cuda::ptx {
 namespace {
 
 // Of each rule the smallest chunks, and the most marks, that a GPU is given.
-constexpr std::string_view kDense[] = {"gear:min=256,avg=256,max=512",
-                                       "fastcdc:min=256,avg=1024,max=3000,level=2",
-                                       "fastcdc2020:min=256,avg=1024,max=3000,level=0",
-                                       "crc:min=256,bits=8,max=700",
-                                       "rabin:min=256,avg=256,max=900",
-                                       "maxp-local:window=256,max=1200",
-                                       "mincdc:min=256,max=1024",
-                                       "maxcdc:min=256,max=1024",
-                                       // Windows that have less than a whole lead on both sides.
-                                       "mincdc:min=256,max=720",
-                                       "maxcdc:min=256,max=720"};
+constexpr std::string_view kDense[] = {
+    "gear:min=256,avg=256,max=512", "fastcdc:min=256,avg=1024,max=3000,level=2",
+    "fastcdc2020:min=256,avg=1024,max=3000,level=0", "crc:min=256,bits=8,max=700",
+    "rabin:min=256,avg=256,max=900", "maxp-local:window=256,max=1200", "mincdc:min=256,max=1024",
+    "maxcdc:min=256,max=1024",
+    // Windows that have less than a whole lead on both sides.
+    "mincdc:min=256,max=720", "maxcdc:min=256,max=720"};
 constexpr std::string_view kNamed[] = {"gear-8k",   "fastcdc-8k",    "fastcdc2020-8k",
                                        "crc-8k",    "rabin-8k",      "mincdc-8k",
                                        "maxcdc-8k", "maxp-local-8k", "fastcdc2020-64k"};
@@ -145,9 +141,9 @@ void FillWithStretches(const Stretches& stretches, Random& random, std::span<std
 
 Workload Stretched(std::string_view profile, const Stretches& stretches, std::size_t piece_count,
                    std::size_t piece_bytes, Random& random) {
-  Workload workload = WorkloadOf(PlanOf(profile, kDigests[random.Below(2)]),
-                                 piece_count * Aligned(piece_bytes, kPieceAlignmentBytes),
-                                 piece_count);
+  Workload workload =
+      WorkloadOf(PlanOf(profile, kDigests[random.Below(2)]),
+                 piece_count * Aligned(piece_bytes, kPieceAlignmentBytes), piece_count);
   while (workload.pieces.size() < piece_count) {
     FillWithStretches(stretches, random, AddPiece(workload, piece_bytes, random.OneIn(2)));
   }
@@ -301,8 +297,7 @@ Workload Peaks(Random& random) {
 
 // More than a scan's tile has, or, of more than 65,536, than its totals have threads.
 Workload ManyPieces(std::size_t count, DigestAlgorithm digest, Random& random) {
-  Workload workload =
-      WorkloadOf(PlanOf(kDense[0], digest), count * kPieceAlignmentBytes, count);
+  Workload workload = WorkloadOf(PlanOf(kDense[0], digest), count * kPieceAlignmentBytes, count);
   while (workload.pieces.size() < count) {
     random.Fill(AddPiece(workload, random.Between(1, kPieceAlignmentBytes), !random.OneIn(8)));
   }

@@ -95,8 +95,7 @@ Notice NoticeOf(const Mutant& mutant, const Outcome& usual, const Outcome& chang
   if (!changed.fault.empty() || changed.is_cut != usual.is_cut) return Notice::kByAnswers;
   // Without a barrier threads run in another order, and blocks wait less often in any case.
   if (std::string_view(mutant.kind) == "barrier") return Notice::kNone;
-  const bool is_same =
-      changed.hash == usual.hash && changed.interval_count == usual.interval_count;
+  const bool is_same = changed.hash == usual.hash && changed.interval_count == usual.interval_count;
   return is_same ? Notice::kNone : Notice::kByTraces;
 }
 
