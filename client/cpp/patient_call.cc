@@ -61,14 +61,19 @@ absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientCon
   for (int tries = 1;; ++tries) {
     absl::Status status = CallOnce(ask);
     if (status.ok()) return status;
-    // What it has ended itself nobody is waited for.
-    if (options_.cancellation != nullptr && options_.cancellation->cancelled()) return status;
     const auto now = std::chrono::steady_clock::now();
     const bool has_index_elsewhere = IsIndexUnavailable(status) && unasked_count-- > 0;
     const std::optional<std::chrono::milliseconds> wait =
         has_index_elsewhere ? plan.WaitAfter(Loss::kRetry, AskedWaitOf(status), now)
                             : WaitAfter(status, plan, now);
-    if (!wait.has_value() || now + *wait - began > options_.patience) return status;
+    if (!wait.has_value()) return status;
+    // After a wait it would have been asked again: what the server said is not why that ends.
+    if (options_.cancellation != nullptr && options_.cancellation->cancelled()) {
+      return absl::IsCancelled(status)
+                 ? status
+                 : absl::CancelledError("cancelled before it was asked again");
+    }
+    if (now + *wait - began > options_.patience) return status;
     // Whoever has no room has not begun.
     was_perhaps_done_before_ = was_perhaps_done_before_ || !HasNoRoomNow(status);
     if (options_.on_wait && (tries >= kToldFromTry || !HasNoRoomNow(status))) {

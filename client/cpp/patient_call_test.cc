@@ -307,6 +307,26 @@ TEST(PatientCallsTest, AWaitIsCancelled) {
   }
 }
 
+// Before it has begun to wait, too: what the server said then is not what ended the call.
+TEST(PatientCallsTest, IsCancelledWhileItIsRefused) {
+  CallCancellation cancellation;
+  int count = 0;
+  PatientCalls calls({&cancellation, kPatience});
+  const auto refuse_with = [&](const grpc::Status& refusal) {
+    return calls.Call([&](auto&) {
+      ++count;
+      cancellation.Cancel();
+      return refusal;
+    });
+  };
+  absl::Status status = refuse_with(Refused("QUOTA_EXCEEDED", milliseconds(60'000)));
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(count, 1);
+  status = refuse_with(Broken(grpc::StatusCode::PERMISSION_DENIED));
+  EXPECT_FALSE(absl::IsCancelled(status)) << "that was its answer: " << status;
+  EXPECT_EQ(count, 2);
+}
+
 // It ends as gRPC says of a connection that broke.
 TEST(PatientCallsTest, WhatWasCancelledIsNotMadeAgain) {
   CallCancellation cancellation;
