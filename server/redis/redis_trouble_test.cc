@@ -40,8 +40,6 @@ const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
 
 constexpr milliseconds kNodeTimeout{600};
 constexpr std::chrono::seconds kPatience{60};
-// Of 10 ms each: longer than a slot takes to move.
-constexpr int kMaxUnverifiedRepeats = 30;
 // Few, so that buckets are split in the middle of trouble.
 constexpr int kBaseBits = 3;
 
@@ -215,10 +213,10 @@ class Troubled {
     EXPECT_TRUE(leaf.ok()) << leaf.status();
     if (!leaf.ok()) return nullptr;
     // Where buckets follow heads no lookup waits for a slot that moves.
-    const bool may_doubt = HasHeads() && kind_ == TestRedis::Kind::kCluster;
+    const auto moves = [this] { return trouble_.moves(); };
     return std::make_unique<RetryingIndex>(
         std::make_unique<RenamingIndex>(*std::move(leaf), test_count_), kPatience, &repeat_count_,
-        may_doubt ? kMaxUnverifiedRepeats : 0);
+        HasHeads() ? RetryingIndex::Moves(moves) : nullptr);
   }
 
  private:

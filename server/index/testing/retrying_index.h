@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -19,34 +21,38 @@ namespace kerf {
 
 class RetryingIndex final : public ForwardingIndex {
  public:
+  // Counts the times at which part of an index begins to move, and ends: odd while it moves.
+  using Moves = std::function<std::uint64_t()>;
+
   // A call that still fails after `patience` is answered as it is. `repeat_count` counts, and
-  // outlives it. A lookup that finds something unverified is repeated so often: an index may say so
-  // while part of it moves (docs/adr/0022).
+  // outlives it. With `moves` a lookup is repeated that finds something unverified while part of
+  // the index moves: then it may say so of anything (docs/adr/0022). Else it is what it says.
   RetryingIndex(std::unique_ptr<Index> index, std::chrono::seconds patience,
-                std::atomic<std::uint64_t>* repeat_count, int max_unverified_repeats = 0)
+                std::atomic<std::uint64_t>* repeat_count, Moves moves = nullptr)
       : ForwardingIndex(std::move(index)),
         patience_(patience),
         repeat_count_(*repeat_count),
-        max_unverified_repeats_(max_unverified_repeats) {}
+        moves_(std::move(moves)) {}
 
   Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const Digest> digests,
                             std::span<LookupResult> results) override {
-    const auto ask = [&] {
-      return Repeat([&] {
+    const auto end = std::chrono::steady_clock::now() + patience_;
+    while (true) {
+      const std::uint64_t before = MoveCount();
+      absl::Status status = Repeat([&] {
         return WaitFor(ForwardingIndex::Lookup(repository, session_epoch, digests, results));
       });
-    };
-    absl::Status status = ask();
-    for (int times = 0; times < max_unverified_repeats_ && status.ok(); ++times) {
+      const bool has_moved = before % 2 != 0 || MoveCount() != before;
       const auto is_unverified = [](const LookupResult& result) {
         return result.verdict == Verdict::kUnverified;
       };
-      if (std::none_of(results.begin(), results.end(), is_unverified)) break;
+      if (!status.ok() || !has_moved || std::chrono::steady_clock::now() >= end ||
+          std::none_of(results.begin(), results.end(), is_unverified)) {
+        return status;
+      }
       std::this_thread::sleep_for(kPause);
-      status = ask();
     }
-    return status;
   }
   Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const IndexEntry> entries, bool replace) override {
@@ -113,6 +119,8 @@ class RetryingIndex final : public ForwardingIndex {
     return result.status();
   }
 
+  std::uint64_t MoveCount() const { return moves_ != nullptr ? moves_() : 0; }
+
   template <typename Call>
   std::invoke_result_t<const Call&> Repeat(const Call& call) {
     const auto end = std::chrono::steady_clock::now() + patience_;
@@ -128,7 +136,7 @@ class RetryingIndex final : public ForwardingIndex {
 
   const std::chrono::seconds patience_;
   std::atomic<std::uint64_t>& repeat_count_;
-  const int max_unverified_repeats_;
+  const Moves moves_;
 };
 
 }  // namespace kerf

@@ -154,7 +154,9 @@ void Trouble::Move(const std::string& to) {
   for (int count = 0; count < kSlotsPerMove; ++count) {
     const std::string slot = std::to_string(RedisSlotOf(any_key_(random_)));
     Say(Cat("move ", slot, " to ", to));
+    ++moves_;
     MoveSlot(slot, to);
+    ++moves_;
   }
 }
 

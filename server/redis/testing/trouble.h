@@ -39,6 +39,8 @@ class Trouble {
   void End();
 
   int count() const { return count_.load(); }
+  // How often a slot has begun to move, and has moved: odd while one moves.
+  std::uint64_t moves() const { return moves_.load(); }
 
  private:
   struct Master {
@@ -66,6 +68,7 @@ class Trouble {
   const AnyKey any_key_;
   Random random_;
   std::atomic<int> count_{0};
+  std::atomic<std::uint64_t> moves_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;
