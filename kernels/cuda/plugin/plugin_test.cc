@@ -1,9 +1,6 @@
-// Loading the plug-in: what is none, one of another build, and the real one with and without a
-// driver.
+// Loading the plug-in: what is none, one of another build, and one that is linked in.
 #include "kernels/cuda/plugin/plugin.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -131,59 +128,6 @@ TEST(PluginTest, NamesAndTheirOrderMakeTheHash) {
   EXPECT_NE(hash, (KernelTypes<Named<1>, Named<3>>::NamesHash()));
   EXPECT_NE(hash, (KernelTypes<Named<1>>::NamesHash()));
 }
-
-#if KERF_HAVE_CUDA
-
-// Copies there and back, beside each other in two queues.
-void CopiesBothWays(Device& device) {
-  for (const std::uint8_t value : {std::uint8_t{1}, std::uint8_t{77}}) {
-    const QueueId queue = *device.MakeQueue();
-    const auto from = *device.AllocatePinned(1 << 20);
-    const auto to = *device.AllocatePinned(1 << 20);
-    std::uint8_t* const place = *device.Allocate(1 << 20);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(place) % 256, 0u);
-    std::fill(from.begin(), from.end(), value);
-    const MomentId begun = *device.MakeMoment();
-    const MomentId copied = *device.MakeMoment();
-    ASSERT_TRUE(device.Note(queue, begun).ok());
-    ASSERT_TRUE(device.CopyIn(queue, place, from).ok());
-    ASSERT_TRUE(device.Note(queue, copied).ok());
-    ASSERT_TRUE(device.CopyOut(queue, to, place).ok());
-    absl::StatusOr<bool> is_done = false;
-    while (is_done.ok() && !*is_done) is_done = device.IsDone(queue);
-    ASSERT_TRUE(is_done.ok()) << is_done.status();
-    EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
-    const auto time = device.Between(begun, copied);
-    ASSERT_TRUE(time.ok()) << time.status();
-    EXPECT_GT(*time, std::chrono::microseconds(1));
-  }
-  EXPECT_TRUE(absl::IsResourceExhausted(device.Allocate(std::size_t{1} << 60).status()));
-  EXPECT_TRUE(device.Allocate(1 << 20).ok());
-}
-
-TEST(PluginTest, TheRealOneSaysWhatItHas) {
-  const auto plugin = Plugin::Load(kFolder + "libkerf_cuda.so");
-  ASSERT_TRUE(plugin.ok()) << plugin.status();
-  const auto count = plugin->CountDevices();
-  if (!count.ok()) {
-    EXPECT_TRUE(absl::IsUnavailable(count.status()));
-    EXPECT_THAT(std::string(count.status().message()), HasSubstr("CUDA"));
-    const auto device = plugin->Open(0);
-    EXPECT_TRUE(absl::IsUnavailable(device.status()));
-    return;
-  }
-  for (std::uint32_t number = 0; number < *count; ++number) {
-    const auto device = plugin->Open(number);
-    ASSERT_TRUE(device.ok()) << device.status();
-    EXPECT_GT((*device)->info().memory_bytes, 0u);
-    const absl::Status loaded = (*device)->LoadKernels();
-    EXPECT_TRUE(loaded.ok()) << loaded;
-    CopiesBothWays(**device);
-  }
-  EXPECT_TRUE(absl::IsUnavailable(plugin->Open(*count).status()));
-}
-
-#endif
 
 }  // namespace
 }  // namespace kerf::cuda
