@@ -21,9 +21,13 @@
 
 namespace kerf {
 
+// Whether a sanitizer looks at each step, which makes it many times as slow: a test of many rounds
+// plays some of them then, and all of them without one.
+inline constexpr bool kIsSanitized = KERF_ADDRESS_SANITIZER || KERF_THREAD_SANITIZER;
+
 // Whether the memory that this process takes is what kerf takes: a sanitizer has its own maps, and
 // gives freed memory back late.
-inline constexpr bool kMemoryIsOurs = !KERF_ADDRESS_SANITIZER && !KERF_THREAD_SANITIZER;
+inline constexpr bool kMemoryIsOurs = !kIsSanitized;
 
 // Whether a process may be without file descriptors. The sanitizer of undefined behaviour, which
 // comes with that of addresses, asks a pipe whether an object is where it should be.
