@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/store/format/durable_file.h"
@@ -33,6 +34,9 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::uint32_t kFrameMagic = 0xFD2FB528;
+
+// Of a chunk that fills a block. All of a pack are read for each damage.
+constexpr std::uint32_t kDamagedBytes = kIsSanitized ? 150'000 : 700'000;
 
 Bytes RandomBytes(Random& random, std::size_t size) {
   Bytes bytes(size);
@@ -194,6 +198,7 @@ TEST_P(EveryCompression, ADamagedBlockIsNoticed) {
   std::vector<SealedPack> packs;
   PackWriterOptions options = store.writer_options();
   options.compression = *ParseCompression(GetParam());
+  if (kIsSanitized) options.compression.block_bytes = kDamagedBytes;
   options.thread_count = 1;
   options.on_sealed = [&](const SealedPack& pack) {
     const std::lock_guard lock(mutex);
@@ -203,7 +208,7 @@ TEST_P(EveryCompression, ADamagedBlockIsNoticed) {
   {
     PackWriter writer(std::move(options));
     for (std::uint64_t kind = 0; kind < 6; ++kind) {
-      Bytes chunk = OfKind(random, kind, 700'000);
+      Bytes chunk = OfKind(random, kind, kDamagedBytes);
       const Digest digest = RefOf(AsString(chunk)).digest;
       ASSERT_TRUE(writer.Add(digest, chunk).ok());
       chunks.emplace(DigestToHex(digest, 32), std::move(chunk));
