@@ -19,7 +19,7 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "kernels/testing/guarded_bytes.h"
@@ -60,8 +60,7 @@ void ExpectEqual(const PieceCuts& cuts, const BatchPlan& plan, std::span<const s
 }
 
 TEST(HostSelectionTest, IsWhatTheCpuMakesOfThePiece) {
-  EmulatedDevice device(
-      EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed()});
+  EmulatedDevice device({.kernels = EmulatedKernelList(), .seed = TestSeed()});
   const auto slot = BatchSlot::Make(device, {.batch_bytes = kBatchBytes, .piece_count = 3});
   ASSERT_TRUE(slot.ok()) << slot.status();
   Random random(TestSeed());
