@@ -8,12 +8,12 @@
 namespace kerf::e2e {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
 // A GPU of the kinds 8.6, 8.9 and 12 (A10, L4, RTX): 99 KiB of shared memory a block.
 constexpr std::size_t kLittleSharedBytes = 99 << 10;
+constexpr int kMostTries = 5;
 
 class PtxGpuTest : public PtxKerfd {
  protected:
@@ -34,14 +34,19 @@ TEST_F(PtxGpuTest, CutsEveryProfileAsTheCpuDoes) {
   const std::vector<std::string> profiles = GpuProfiles();
   ASSERT_GE(profiles.size(), 14u);
   const char* const rounds = std::getenv("KERF_PTX_ROUNDS");
-  for (int left = rounds == nullptr ? 1 : std::atoi(rounds); left > 0; --left) {
+  for (long left = rounds == nullptr ? 1 : std::strtol(rounds, nullptr, 10); left > 0; --left) {
     for (const std::string& profile : profiles) {
       const double before_bytes = Metric("kerf_gpu_bytes_total");
-      const std::vector<std::string> backends = UploadWithEachDigest(profile, Files());
-      EXPECT_EQ(backends[0], kOnGpu) << profile;
-      EXPECT_EQ(backends[1], kOnGpu) << profile;
-      // Both of its two have sent the most of a file at least.
-      EXPECT_GE(Metric("kerf_gpu_bytes_total") - before_bytes, kFileBytes) << profile;
+      double gpu_bytes = 0;
+      // Until the GPU has had the most of a file. A piece for which no batch was free is the CPU's,
+      // which on a busy machine may be many.
+      for (int tries = 0; tries < kMostTries && gpu_bytes < kFileBytes; ++tries) {
+        const std::vector<std::string> backends = UploadWithEachDigest(profile, Files());
+        EXPECT_EQ(backends[0], kOnGpu) << profile;
+        EXPECT_EQ(backends[1], kOnGpu) << profile;
+        gpu_bytes = Metric("kerf_gpu_bytes_total") - before_bytes;
+      }
+      EXPECT_GE(gpu_bytes, kFileBytes) << profile;
     }
   }
   const nlohmann::json gpu = Ping()["gpus"][0];

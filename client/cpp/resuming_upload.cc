@@ -153,7 +153,7 @@ std::shared_ptr<MemoryOffer> ResumingUpload::OfferMemory(
   std::string server;
   {
     std::lock_guard lock(mutex_);
-    if (!options_.shares_memory || cancelled_) return nullptr;
+    if (!options_.shares_memory || was_sent_other_bytes_ || cancelled_) return nullptr;
     server = address_;
   }
   // Whoever is asked who he is comes by a door, which passes no memory on.
@@ -276,6 +276,8 @@ bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
     const auto range =
         std::find_if(now->unanswered.begin(), now->unanswered.end(),
                      [&](const FileRange& r) { return r.offset + r.length_bytes > offset; });
+    // A copy: without the lock the file may go.
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
     const FileRange kept = *range;
     const std::span<const std::uint8_t> all = BytesOf(kept.data, kept.length_bytes);
     const std::span<const std::uint8_t> bytes = all.subspan(offset - kept.offset);
@@ -390,6 +392,7 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   // are not kerf's own words, the front may know another way.
   const bool is_astray = is_direct_ && !opened_ && ReasonOfLoss(loss).empty();
   const Loss kind = lost_.ok() && !is_astray ? LossOf(loss) : Loss::kRetry;
+  was_sent_other_bytes_ = was_sent_other_bytes_ || IsContentMismatch(loss);
   if (IsMismatchOfAnsweredLocked(loss)) return loss;
   if (!*options_.reached && (kind == Loss::kRetry || kind == Loss::kRetryBriefly)) {
     ++server_index_;

@@ -258,6 +258,9 @@ class ResumingUpload final : private AnswerHandler {
   // The present stream has been offered memory, and has taken it.
   bool has_offered_ = false;
   bool shares_data_ = false;
+  // A stream was sent what was not read: whoever sees this memory may be why, and no later stream
+  // shares any.
+  bool was_sent_other_bytes_ = false;
   v1::Limits limits_;
   NamingLimits naming_;
   bool ever_opened_ = false;

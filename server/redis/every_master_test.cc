@@ -86,6 +86,7 @@ TEST_F(MasterWhoseSlotsMoveTest, ItIsWaitedForItself) {
   BeginMoves(*operator_, masters_[0], masters_[1], 2);
   for (int times = 0; times < 8; ++times) {
     std::vector<std::uint64_t> before;
+    before.reserve(masters_.size());
     for (const RedisAddress& master : masters_) {
       before.push_back(WaitCountOf(*operator_, master));
     }

@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "base/test_seed.h"
+
 namespace kerf::redis {
 namespace {
 
@@ -87,7 +89,7 @@ RedisReply MapOf(const std::string& master_id, const std::string& replica_id) {
 
 TEST(TopologyTest, OfEachMasterThereIsASlot) {
   Topology topology(kSeeds);
-  std::minstd_rand random(7);
+  std::minstd_rand random(static_cast<unsigned>(TestSeed()));
   EXPECT_TRUE(topology.SlotOfEach(random).empty());
   const auto range = [](int first, int last, const std::string& host) {
     return Array({Integer(first), Integer(last), Array({Text(host), Integer(1), Text(host)})});
@@ -118,7 +120,7 @@ TEST(TopologyTest, OfASingleRedisAnySlotIsTheRight) {
   Topology topology(kSeeds);
   const RedisReply single = Error("ERR This instance has cluster support disabled");
   ASSERT_TRUE(topology.Answered(single, topology.Ask()));
-  std::minstd_rand random(7);
+  std::minstd_rand random(static_cast<unsigned>(TestSeed()));
   ASSERT_EQ(topology.SlotOfEach(random).size(), 1u);
   EXPECT_EQ(topology.SlotOfEach(random).front().master, topology.masters().front());
 }

@@ -82,8 +82,10 @@ absl::Status FileUpload::Run(kerf_client* client, const std::string& key) {
   options.on_recipe = [](void* user, const kerf_recipe* recipe) {
     auto* const self = static_cast<FileUpload*>(user);
     for (const kerf_recipe_chunk& chunk : std::span(recipe->chunks, recipe->chunk_count)) {
-      self->recipe_.chunks.push_back(
-          {std::string(BytesOf(chunk.digest, sizeof chunk.digest)), chunk.length});
+      // Not made in the call: gcc 12 takes the string's move for an overrun.
+      Chunk& known = self->recipe_.chunks.emplace_back();
+      known.digest = BytesOf(chunk.digest, sizeof chunk.digest);
+      known.length_bytes = chunk.length;
     }
     self->recipe_.size_bytes = recipe->size;
     self->has_recipe_ = true;

@@ -298,7 +298,7 @@ TEST_F(PlacedChunksTest, AChunkThatIsMovedWhileAllPacksAreVisitedIsNotMissed) {
       std::filesystem::remove(PathOf(id));
       ++moved_count;
     }
-    content_of = moved;
+    content_of = std::move(moved);
   });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(seen.size(), 8u);

@@ -33,7 +33,7 @@ std::unique_ptr<Device> DeviceThatWrites() {
   EmulatedDeviceOptions options;
   const auto write = [](std::span<const std::uint8_t> args, const EmulatorOptions&) {
     std::uint8_t* place = nullptr;
-    std::memcpy(&place, args.data(), sizeof place);
+    std::memcpy(static_cast<void*>(&place), args.data(), sizeof place);
     *place = 1;
   };
   options.kernels.push_back({write, 0});
@@ -42,7 +42,7 @@ std::unique_ptr<Device> DeviceThatWrites() {
 
 absl::Status WriteAt(Device& device, QueueId queue, std::uint8_t* place) {
   std::uint8_t args[sizeof place];
-  std::memcpy(args, &place, sizeof place);
+  std::memcpy(args, static_cast<const void*>(&place), sizeof place);
   absl::Status status = device.Launch(queue, 0, args);
   for (bool is_done = false; status.ok() && !is_done;) {
     const absl::StatusOr<bool> answer = device.IsDone(queue);

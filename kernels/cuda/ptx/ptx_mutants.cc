@@ -231,9 +231,10 @@ int Run(const Choice& choice) {
   }
   const auto noticed_count = counts[static_cast<std::size_t>(Notice::kByAnswers)] +
                              counts[static_cast<std::size_t>(Notice::kByTraces)];
+  const auto tried_count = noticed_count + counts[0];
   std::printf("%llu of %llu are noticed, %llu of them by traces alone; %llu change nothing\n",
               static_cast<unsigned long long>(noticed_count),
-              static_cast<unsigned long long>(noticed_count + counts[0]),
+              static_cast<unsigned long long>(tried_count),
               static_cast<unsigned long long>(counts[static_cast<std::size_t>(Notice::kByTraces)]),
               static_cast<unsigned long long>(equivalent_count));
   return code;

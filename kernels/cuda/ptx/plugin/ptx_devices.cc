@@ -167,7 +167,7 @@ class Server {
     std::memcpy(sizes_bytes.data(), payload.data(), payload.size());
     KERF_ASSIGN_OR_RETURN(const auto arrays, device_->AllocateArrays(sizes_bytes));
     Given given{0, Bytes(payload.size())};
-    std::memcpy(given.payload.data(), arrays.data(), payload.size());
+    std::memcpy(given.payload.data(), static_cast<const void*>(arrays.data()), payload.size());
     return given;
   }
 

@@ -173,7 +173,7 @@ PluginResult AllocateArrays(PluginDevice* device, const std::size_t* sizes_bytes
   const PluginResult result = Ask(*device, request, sizes_bytes, reply, given, error);
   if (result != PluginResult::kOk) return result;
   if (given.size() != request.payload_bytes) return Fail(error, "other arrays were taken");
-  std::memcpy(arrays, given.data(), given.size());
+  std::memcpy(static_cast<void*>(arrays), given.data(), given.size());
   return result;
 }
 
