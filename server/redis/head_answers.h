@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,9 +19,10 @@ inline constexpr std::size_t kHeadElements = 3;
 
 struct SaidOfHead {
   BucketHead head;
-  // Below it; 0 where there is none, or nothing was counted.
-  std::uint64_t entry_count = 0;
-  // Since its epoch was told.
+  // Below it; 0 where there is none, or nothing was counted. Nothing: what is written there is no
+  // count, and nobody knows how many there are until they are counted.
+  std::optional<std::uint64_t> entry_count = 0;
+  // Since its epoch was told. Where nobody knows how many, some.
   std::uint64_t removed_count = 0;
 };
 
@@ -29,12 +31,13 @@ inline absl::StatusOr<SaidOfHead> HeadSaid(const RedisReply& reply) {
   const auto said = reply.elements.end() - static_cast<std::ptrdiff_t>(kHeadElements);
   SaidOfHead of;
   KERF_ASSIGN_OR_RETURN(of.head, ParseHead(said[0].text));
-  const auto is_count = [](const std::string& text, std::uint64_t& count) {
-    return text.empty() || absl::SimpleAtoi(text, &count);
+  const auto count_in = [](const std::string& text) -> std::optional<std::uint64_t> {
+    std::uint64_t count = 0;
+    if (!text.empty() && !absl::SimpleAtoi(text, &count)) return std::nullopt;
+    return count;
   };
-  if (!is_count(said[1].text, of.entry_count) || !is_count(said[2].text, of.removed_count)) {
-    return NotUnderstood("reading a head", absl::StatusOr<RedisReply>(reply));
-  }
+  of.entry_count = count_in(said[1].text);
+  of.removed_count = count_in(said[2].text).value_or(1);
   return of;
 }
 

@@ -11,7 +11,7 @@ namespace kerf::redis_scripts {
 // longer one, as KEYS[2] says how long they are. Below a deep path that is missing it would look at
 // millions of keys, while nobody else is served: then it says that there is.
 #define KERF_LUA_IS_BELOW                                                                   \
-  "local longest, looked_at = tonumber(redis.call('GET', KEYS[2]) or '0'), 0\n"             \
+  "local longest, looked_at = longest_path(), 0\n"                                          \
   "local function is_there(path)\n"                                                         \
   "  looked_at = looked_at + 1\n"                                                           \
   "  if looked_at > 32768 or redis.call('EXISTS', KEYS[1] .. path) == 1 then return true\n" \
@@ -25,7 +25,7 @@ namespace kerf::redis_scripts {
 // 8,000). Their values, if both were what was read, and no other bucket is on its way or behind it;
 // else 0, or TRYAGAIN where the slot moves and nobody can say. A Redis that is full takes it: to
 // remove what is not there is a change, and behind one it refuses nothing.
-inline constexpr std::string_view kBelieve = KERF_LUA_STANDS R"lua(
+inline constexpr std::string_view kBelieve = KERF_LUA_LONGEST KERF_LUA_STANDS R"lua(
 if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end
 if redis.call('HGET', KEYS[3], 'e') ~= ARGV[2] then return 0 end
 local others_above, others_below = above(), below()
@@ -45,7 +45,7 @@ return redis.call('HMGET', KEYS[1], unpack(ARGV, 5))
 // none at all; ARGV[4]: '1' if what has been removed goes on to count; ARGV[5]: the head's new `e`
 // if one is made below a head that was there: it is lost, though it was there when it was looked
 // at. 1 if it was done.
-inline constexpr std::string_view kRaise = KERF_LUA_IS_BELOW R"lua(
+inline constexpr std::string_view kRaise = KERF_LUA_LONGEST KERF_LUA_IS_BELOW R"lua(
 if (redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[1] then return 0 end
 -- First: a Redis that is full takes what follows a removal.
 if ARGV[4] == '1' then redis.call('HDEL', KEYS[3], '')
@@ -62,7 +62,7 @@ return 1
 // below the base bucket. Below a head that is there one that is to stay as it was need only be
 // there: behind an epoch others raise buckets all the time. What the head says of entries is
 // counted anew. 1 if it was done, 0 if something is not what was read.
-inline constexpr std::string_view kFollow = KERF_LUA_IS_BELOW R"lua(
+inline constexpr std::string_view kFollow = KERF_LUA_LONGEST KERF_LUA_IS_BELOW R"lua(
 if (redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[1] then return 0 end
 local function stays(at)
   return ARGV[1] ~= '' and ARGV[at + 1] ~= '' and ARGV[at + 1] == ARGV[at + 2]
@@ -85,6 +85,7 @@ return 1
 )lua";
 
 #undef KERF_LUA_IS_BELOW
+#undef KERF_LUA_LONGEST
 #undef KERF_LUA_STANDS
 
 }  // namespace kerf::redis_scripts

@@ -136,13 +136,47 @@ TEST_F(HeadScriptsTest, AHeadCountsWhatComesAndWhatGoes) {
 }
 
 // Somebody has written something else there: what is changed is changed as a whole all the same.
-TEST_F(HeadScriptsTest, ACountThatIsNoneIsCountedFromNothing) {
-  for (const std::string none : {"", "many", "nan", "inf", "-inf", "1e300", "-7", "0x"}) {
+TEST_F(HeadScriptsTest, ACountThatIsNoneStaysUnknown) {
+  for (const std::string none :
+       {"", "many", "nan", "inf", "-inf", "1e300", "-7", "0x", "0x10", "9007199254740992"}) {
     Have(kBucketOfTwo, {{"e", "h"}, {"n", none}, {"x", none}});
     EXPECT_THAT(Change({"b", "b", "h", "h", "z", "", "5"}), ElementsAre("1", "4")) << none;
-    EXPECT_EQ(At(kHead)["n"], "1") << none;
+    EXPECT_EQ(At(kHead)["n"], "?") << none;
     EXPECT_THAT(Change({"b", "b", "h", "h", "y", "2", "", "z", "5", ""}), ElementsAre("1", "2"));
-    EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "0"}, {"x", "2"}})) << none;
+    EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "?"}, {"x", "?"}})) << none;
+  }
+  // Fewer than go now.
+  Have(kBucketOfTwo, {{"e", "h"}, {"n", "1"}});
+  EXPECT_THAT(Change({"b", "b", "h", "h", "x", "1", "", "y", "2", ""}), ElementsAre("1", "1"));
+  EXPECT_EQ(At(kHead)["n"], "?");
+}
+
+// What is written there is no length, or none that a path can have: all is found all the same, and
+// no script goes on without end.
+TEST_F(HeadScriptsTest, ALongestPathThatIsNoneHidesNothing) {
+  for (const std::string none : {"", "many", "nan", "inf", "-1", "1e9", "25", "1000000000"}) {
+    HaveTwo({});
+    Ask({"SET", kLongest, none});
+    Put(kBase + "11", {{"e", "c"}});
+    Put(kHead, {{"e", "h"}, {"n", "3"}});
+    const Words keys = {kBase, kLongest, kHead};
+    EXPECT_THAT(WordsOf(Run(redis_scripts::kFind, keys,
+                            {std::string(24, '0'), "1" + std::string(23, '0')})),
+                ElementsAre("1", "2", "h", "3", ""))
+        << none;
+    EXPECT_EQ(Believe({"a", "h", "a2", "x"}, "0"), "1") << none;
+    EXPECT_THAT(Change({"a2", "a2", "h", "h", "w", "", "5"}, "0"), ElementsAre("1", "3")) << none;
+    EXPECT_THAT(Change({"b", "b2", "h", "h", "w", "", "5"}, "10"), ElementsAre("1", "4")) << none;
+    EXPECT_EQ(OfBase(redis_scripts::kRaise, {"h", "h2", "b", "0"}), "1") << none;
+    EXPECT_EQ(At(kBase), Fields()) << none;
+    const Words keys_of_split = {kBase + "0", kLongest, kBase + "00", kBase + "01"};
+    EXPECT_EQ(WordsOf(Run(redis_scripts::kSplit, keys_of_split, {"0", "1", "1", "2", "h2", "h3"})),
+              Words{"1"})
+        << none;
+    EXPECT_THAT(WordsOf(Run(redis_scripts::kWalk, keys, {})),
+                ElementsAre("00", "a2", "2", "01", "a2", "0", "10", "b2", "3", "11", "c", "0", "h2",
+                            "5", ""))
+        << none;
   }
 }
 
@@ -383,12 +417,41 @@ TEST_F(HeadScriptsTest, WhoLooksAtBucketsSeesTheHeadAndOneIsMadeBelowNone) {
   EXPECT_THAT(ask(redis_scripts::kMake, {"e", "0"}), ElementsAre("1"));
   EXPECT_THAT(ask(redis_scripts::kFind, {std::string(24, '0')}), ElementsAre("0", "", "", ""));
   Put(kHead, {{"e", "h"}});
-  EXPECT_THAT(ask(redis_scripts::kDrop, {}), ElementsAre("1", "0"));
+  EXPECT_THAT(ask(redis_scripts::kDrop, {"", "100"}), ElementsAre("1", "0", ""));
   EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
   // Also what is hidden.
   HaveTwo(kHeadOfTwo);
   Put(kBase + "1", {{"e", "a"}});
-  EXPECT_THAT(ask(redis_scripts::kDrop, {}), ElementsAre("3", "3"));
+  EXPECT_THAT(ask(redis_scripts::kDrop, {"", "100"}), ElementsAre("3", "3", ""));
+  EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
+}
+
+// However much there is to look at nobody is held up for long, and all of it goes.
+TEST_F(HeadScriptsTest, ADropGoesOnWhereItHasStopped) {
+  constexpr int kLooks = 3;
+  HaveTwo(kHeadOfTwo);
+  // Beside one that is lost: behind that all paths are looked at.
+  Put(kBase + "111", {{"e", "a"}, {"z", "1"}});
+  Ask({"SET", kLongest, "4"});
+  std::string from;
+  int calls = 0;
+  int buckets = 0;
+  int entries = 0;
+  do {
+    const Words said =
+        WordsOf(Run(redis_scripts::kDrop, {kBase, kLongest, kHead}, {from, Cat(kLooks)}));
+    ASSERT_EQ(said.size(), 3u) << said.front();
+    ASSERT_TRUE(said[2].empty() || from < said[2]) << from << " then " << said[2];
+    buckets += std::stoi(said[0]);
+    entries += std::stoi(said[1]);
+    from = said[2];
+    ++calls;
+    // Until it is done it can be found again.
+    EXPECT_EQ(Ask({"EXISTS", kLongest, kHead}).integer, from.empty() ? 0 : 2);
+  } while (!from.empty());
+  EXPECT_GT(calls, 2);
+  EXPECT_EQ(buckets, 3);
+  EXPECT_EQ(entries, 4);
   EXPECT_EQ(Ask({"DBSIZE"}).integer, 0);
 }
 

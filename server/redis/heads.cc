@@ -36,7 +36,8 @@ absl::StatusOr<LookedAtBase> LookedAt(const RepositoryState& state, std::uint32_
   }
   // One that is lost below it may have had anything.
   looked_at.epoch = looked_at.has_bucket ? said.head.epoch_to_answer() : 0;
-  looked_at.entry_count = said.entry_count;
+  looked_at.entry_count = said.entry_count.value_or(0);
+  looked_at.is_counted = said.entry_count.has_value();
   looked_at.removed_count = said.removed_count;
   return looked_at;
 }
@@ -58,6 +59,16 @@ Task<absl::Status> Walk(RedisClient& client, const RedisRepository& repository,
   looked_at.entry_count = totals.entry_count;
   looked_at.is_begun = true;
   looked_at.headless = *std::move(walked);
+  co_return absl::OkStatus();
+}
+
+// What its head does not know any more.
+Task<absl::Status> Count(RedisClient& client, const RedisRepository& repository,
+                         const RepositoryState& state, LookedAtBase& looked_at) {
+  const auto walked =
+      co_await WalkBuckets(client, repository, state, looked_at.base, looked_at.base + 1, 0);
+  if (!walked.ok()) co_return walked.status();
+  for (const WalkedBucket& bucket : *walked) looked_at.entry_count += bucket.entry_count;
   co_return absl::OkStatus();
 }
 
@@ -89,6 +100,10 @@ Task<absl::StatusOr<std::vector<LookedAtBase>>> LookAtHeads(RedisClient& client,
     if (!looked_at->head.is_there() && !IsEmpty(*looked_at)) {
       const absl::Status status =
           co_await Walk(client, repository, state, replica_count, *looked_at);
+      if (!status.ok()) co_return status;
+    }
+    if (!looked_at->is_counted) {
+      const absl::Status status = co_await Count(client, repository, state, *looked_at);
       if (!status.ok()) co_return status;
     }
     bases.push_back(*std::move(looked_at));

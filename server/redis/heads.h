@@ -32,6 +32,8 @@ struct LookedAtBase {
   std::uint64_t epoch = 0;
   std::uint64_t removed_count = 0;
   std::uint64_t entry_count = 0;
+  // Its head, if there is one, knows how many entries are below it.
+  bool is_counted = true;
   // It is there, or should be, or somebody may be about to make it.
   bool is_begun = true;
 };

@@ -180,6 +180,42 @@ TEST_F(RedisHeadLossesTest, ABucketThatIsLostBesideOthersIsToldByWhoeverMeetsIt)
   EXPECT_EQ(Stats(*index).epoch, 4u);
 }
 
+// Somebody has written there what is no count: whoever asks counts, nobody is refused, and what
+// might have come back alone is told once all is counted.
+TEST_F(RedisHeadLossesTest, ACountThatIsNoneIsCountedByWhoAsks) {
+  const auto index = Open();
+  ASSERT_TRUE(Commit(*index, 1, {kOne, kBesideIt}).ok());
+  ExpectAdvance(*index, 2, 0, 0);
+  Ask({"HSET", Head(), "n", "many", "x", "some"});
+  EXPECT_EQ(Stats(*index).entry_count, 2u);
+  EXPECT_EQ(Stats(*index).epoch, 2u);
+  EXPECT_GT(Forget(*index, {}).removed_count, 0u);
+  EXPECT_EQ(VerdictOf(*index, 2, kOne), Verdict::kDuplicate);
+  ExpectForgotten(*index, Forget(*index, {kOne}), 1);
+  EXPECT_EQ(Stats(*index).entry_count, 1u);
+  ExpectAdvance(*index, 3, 2, 2);
+  EXPECT_EQ(Forget(*index, {}).removed_count, 0u);
+  ASSERT_TRUE(Commit(*index, 3, {kOne, kElsewhere}).ok());
+  EXPECT_EQ(Stats(*index).entry_count, 3u);
+  EXPECT_EQ(ForgetOlder(*index, 0).epoch, 0u);
+  EXPECT_EQ(Field(Head(), "n"), "2");
+  ExpectAdvance(*index, 4, 3, 0);
+  ExpectAdvance(*index, 4, 0, 0);
+  EXPECT_EQ(ForgetOlder(*index, 0).epoch, 4u);
+}
+
+// More paths are behind it than a script looks at in one go.
+TEST_F(RedisHeadLossesTest, ADropGoesOnBehindWhatIsLost) {
+  const auto index = Open();
+  FillBase(*index, 1, 300);
+  for (const RedisReply& key : Ask({"KEYS", Bucket(kBase, "00") + "*"}).elements) {
+    Ask({"DEL", key.text});
+  }
+  Ask({"SET", LongestPathKey(tag_, kBase), "20"});
+  ASSERT_TRUE(WaitFor(index->Drop(kRepository, std::nullopt, 1'000'000)).ok());
+  EXPECT_EQ(CountOf("?:{" + tag_), 0u);
+}
+
 // How long paths are is lost, as where a failover breaks off the move of a slot: nobody finds what
 // lies on longer ones, and a bucket is made above it. Whoever remembers it still reads it; what is
 // forgotten meanwhile goes from the other one alone.

@@ -5,6 +5,16 @@
 
 namespace kerf::redis_scripts {
 
+// longest_path(): how many bits the longest path below a base bucket has, as KEYS[2] says. What no
+// split has written there counts as kMaxPathBits (buckets.h): so nothing is hidden, and nobody goes
+// further than buckets can lie. head_scripts.h takes it, too.
+#define KERF_LUA_LONGEST                                            \
+  "local function longest_path()\n"                                 \
+  "  local said = redis.call('GET', KEYS[2])\n"                     \
+  "  local bits = said and string.match(said, '^%d%d?$') or '24'\n" \
+  "  return said and math.min(tonumber(bits), 24) or 0\n"           \
+  "end\n"
+
 // is_there(key, path, longest): whether there is a bucket of that path below the base bucket `key`,
 // or of a longer one. Below a deep path that is missing it would look at millions of keys, while
 // nobody else is served: it gives up.
@@ -48,7 +58,7 @@ namespace kerf::redis_scripts {
   "  return beside(keys)\n"                                                                 \
   "end\n"                                                                                   \
   "local function bits_below(path)\n"                                                       \
-  "  return tonumber(redis.call('GET', KEYS[2]) or '0') - #path\n"                          \
+  "  return longest_path() - #path\n"                                                       \
   "end\n"                                                                                   \
   "local function below()\n"                                                                \
   "  local base, path = parts()\n"                                                          \
@@ -94,7 +104,8 @@ namespace kerf::redis_scripts {
 // more than 8 bytes, is done in a Redis that is full, too (maxmemory): it refuses what may need
 // memory only to scripts that have changed nothing yet, and to remove what is not there is a
 // change. A head counts what is below it.
-inline constexpr std::string_view kChange = KERF_LUA_IS_THERE KERF_LUA_STANDS R"lua(
+inline constexpr std::string_view kChange =
+    KERF_LUA_LONGEST KERF_LUA_IS_THERE KERF_LUA_STANDS R"lua(
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
 if (KEYS[3] and redis.call('HGET', KEYS[3], 'e') or '') ~= ARGV[3] then return {0, 0} end
@@ -111,7 +122,7 @@ if ARGV[1] == '' or follows then
 end
 if ARGV[1] == '' then
   local base, path = parts()
-  if is_there(base, path, tonumber(redis.call('GET', KEYS[2]) or '0')) then return {0, 0} end
+  if is_there(base, path, longest_path()) then return {0, 0} end
 end
 for at = 6, #ARGV, 3 do
   if read(ARGV[at]) ~= ARGV[at + 1] then return {0, 0} end
@@ -131,10 +142,12 @@ for at = 6, #ARGV, 3 do
   else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
 end
 local function add(field, count)
-  -- What is no number, or none that Lua can count on from, is a count that nobody knows any more.
-  local sum = (tonumber(redis.call('HGET', KEYS[3], field) or '0') or 0) + count
-  if not (sum >= 0 and sum < 2 ^ 53) then sum = math.max(count, 0) end
-  redis.call('HSET', KEYS[3], field, string.format('%.0f', sum))
+  -- One that is none, or that Lua cannot count on from, is a count that nobody knows any more, and
+  -- stays so until all is counted.
+  local held = redis.call('HGET', KEYS[3], field) or '0'
+  local sum = string.match(held, '^%d+$') and tonumber(held) + count or -1
+  local is_known = sum >= 0 and sum < 2 ^ 53
+  redis.call('HSET', KEYS[3], field, is_known and string.format('%.0f', sum) or '?')
 end
 if ARGV[4] ~= '' and more ~= less then add('n', more - less) end
 if ARGV[4] ~= '' and less > 0 then add('x', less) end
@@ -214,16 +227,34 @@ inline constexpr std::string_view kUnmake = R"lua(
 return redis.call('DEL', KEYS[1])
 )lua";
 
-// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. All of its
-// buckets go, also those that others hide, within a bound: a worker may remember the path of one,
-// and would believe it in the place of what comes behind the drop. How many they were, and how many
-// entries they had.
-inline constexpr std::string_view kDrop = R"lua(
-local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
-local buckets, entries, looked_at = 0, 0, 0
-local function visit(path)
+// How many paths kDrop looks at, at most, of which each takes Redis a microsecond.
+inline constexpr int kMaxDropLooks = 262'144;
+
+// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. ARGV[1]: the
+// path to go on from ("": from the first), ARGV[2]: how many paths are looked at, at most. All of
+// its buckets go, also those that others hide, within a bound of the first call: a worker may
+// remember the path of one, and would believe it in the place of what comes behind the drop. How
+// many they were, how many entries they had, and the path to go on from; "" where all is done.
+inline constexpr std::string_view kDrop = KERF_LUA_LONGEST R"lua(
+local from, most = ARGV[1], tonumber(ARGV[2])
+local longest = longest_path()
+local buckets, entries, looked_at, rest = 0, 0, 0, ''
+local visit
+local function visit_below(path)
+  if #path >= longest then return end
+  visit(path .. '0')
+  visit(path .. '1')
+end
+function visit(path)
+  if rest ~= '' then return end
+  -- On the way to where it goes on, and what was done before.
+  if #path < #from and string.sub(from, 1, #path) == path then return visit_below(path) end
+  if path < from then return end
   looked_at = looked_at + 1
-  if looked_at > 2097152 then error('too many buckets are missing') end
+  if looked_at > most then
+    rest = path
+    return
+  end
   local key = KEYS[1] .. path
   local fields = redis.call('HLEN', key)
   if fields > 0 then
@@ -231,23 +262,22 @@ local function visit(path)
     entries = entries + fields - redis.call('HEXISTS', key, 'e')
     redis.call('DEL', key)
   end
-  if #path < longest and (fields == 0 or looked_at < 65536) then
-    visit(path .. '0')
-    visit(path .. '1')
-  end
+  if fields == 0 or (from == '' and looked_at < 65536) then visit_below(path) end
 end
 visit('')
--- Last: it leads to what is left if this is broken off.
-redis.call('DEL', KEYS[2])
-redis.call('DEL', KEYS[3])
-return {buckets, entries}
+if rest == '' then
+  -- Last: it leads to what is left if this is broken off.
+  redis.call('DEL', KEYS[2])
+  redis.call('DEL', KEYS[3])
+end
+return {buckets, entries, rest}
 )lua";
 
 // KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is; KEYS[3]: its head.
 // ARGV[1]: the `e` of all buckets of a path of ARGV[2] bits, which are made unless there is any
 // bucket, or a head: one that is missing below that is lost. 1 if they were.
-inline constexpr std::string_view kMake = KERF_LUA_IS_THERE R"lua(
-local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+inline constexpr std::string_view kMake = KERF_LUA_LONGEST KERF_LUA_IS_THERE R"lua(
+local longest = longest_path()
 local depth = tonumber(ARGV[2])
 if redis.call('EXISTS', KEYS[3]) == 1 or is_there(KEYS[1], '', longest) then return 0 end
 if longest < depth then redis.call('SET', KEYS[2], ARGV[2]) end
@@ -266,8 +296,8 @@ return 1
 // there again: beside deep buckets there may be millions of keys behind a lost one, and a longer
 // path may be made, too, with the fewer buckets behind it to look for. Behind that what the head
 // says (KERF_LUA_HEAD).
-inline constexpr std::string_view kFind = KERF_LUA_HEAD R"lua(
-local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+inline constexpr std::string_view kFind = KERF_LUA_LONGEST KERF_LUA_HEAD R"lua(
+local longest = longest_path()
 local looked_at, known = 0, {}
 -- Of a path and all behind it; nil: to look at more would hold others up.
 local function is_empty(path)
@@ -308,7 +338,7 @@ return found
 // descendants' paths are; ARGV[5]: the head's `e` as read, ARGV[6]: with one loss more, twice ""
 // without one. Below a head it is emptied where others are below it: else what it is split into
 // would have what is old, and nobody could tell. 1 if it was done.
-inline constexpr std::string_view kSplit = KERF_LUA_STANDS R"lua(
+inline constexpr std::string_view kSplit = KERF_LUA_LONGEST KERF_LUA_STANDS R"lua(
 if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[3]) then return 0 end
 if ARGV[5] ~= '' then
   local others_below = below()
@@ -320,7 +350,7 @@ if ARGV[5] ~= '' then
     return 0
   end
 end
-if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[4]) then
+if longest_path() < tonumber(ARGV[4]) then
   redis.call('SET', KEYS[2], ARGV[4])
 end
 local call, byte, floor = redis.call, string.byte, math.floor
@@ -358,8 +388,8 @@ return 1
 // path, the `e` and the number of entries of each bucket that is there; and for what is missing
 // beside one, the shortest path that may be made, '' and 0. None if there is no bucket at all. Last
 // what the head says (KERF_LUA_HEAD).
-inline constexpr std::string_view kWalk = KERF_LUA_HEAD R"lua(
-local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+inline constexpr std::string_view kWalk = KERF_LUA_LONGEST KERF_LUA_HEAD R"lua(
+local longest = longest_path()
 local out = {}
 local function add(path, epoch, count)
   out[#out + 1] = path
@@ -369,7 +399,7 @@ end
 local looked_at = 0
 local function visit(path)
   looked_at = looked_at + 1
-  if looked_at > 2097152 then error('too many buckets are missing') end
+  if looked_at > 524288 then error('too many buckets are missing') end
   local epoch = redis.call('HGET', KEYS[1] .. path, 'e')
   if epoch then
     add(path, epoch, redis.call('HLEN', KEYS[1] .. path) - 1)

@@ -13,6 +13,9 @@ namespace kerf {
 
 namespace {
 
+// As KERF_LUA_LONGEST has it.
+static_assert(kMaxPathBits == 24);
+
 // `reply` is of base bucket `base`.
 absl::Status AddWalked(const RepositoryState& state, std::uint32_t base,
                        const absl::StatusOr<RedisReply>& reply,

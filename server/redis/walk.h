@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,10 @@ struct WalkedBucket {
   std::uint64_t fence = 0;
   // As it stands there.
   index_codec::EpochValue own = {};
-  // Of its base bucket, seen in the same step; how many entries that says are below it, and have
-  // been removed since its epoch was told.
+  // Of its base bucket, seen in the same step; how many entries that says are below it (nothing:
+  // nobody knows), and have been removed since its epoch was told.
   BucketHead head = {};
-  std::uint64_t head_entry_count = 0;
+  std::optional<std::uint64_t> head_entry_count = 0;
   std::uint64_t head_removed_count = 0;
 
   // As that of BucketContent: it answers its own epoch, whatever its head is told.
