@@ -36,6 +36,7 @@ _classes = message_classes()
 _v1 = {name.removeprefix("kerf.v1."): cls for name, cls in _classes.items() if name.startswith("kerf.v1.")}
 UploadRequest, UploadResponse, CommitEntry = _v1["UploadRequest"], _v1["UploadResponse"], _v1["CommitEntry"]
 UploadFrame = _v1["UploadFrame"]
+IndexEntry = _v1["IndexEntry"]
 LookupChunksRequest, LookupChunksResponse = _v1["LookupChunksRequest"], _v1["LookupChunksResponse"]
 _LocateRequest, _LocateResponse = _v1["LocateRequest"], _v1["LocateResponse"]
 _Status, _ErrorInfo = _classes["google.rpc.Status"], _classes["google.rpc.ErrorInfo"]
@@ -76,6 +77,15 @@ def lookup_chunks(address, request, metadata, timeout_s):
         "/kerf.v1.IndexService/LookupChunks", request_serializer=LookupChunksRequest.SerializeToString,
         response_deserializer=LookupChunksResponse.FromString)
     return call(request, metadata=metadata, timeout=timeout_s)
+
+
+def index_call(address, name, timeout_s, **fields):
+    """Any call of the Index service, by its name."""
+    request, response = _v1[f"{name}Request"], _v1[f"{name}Response"]
+    call = channel(address).unary_unary(
+        f"/kerf.v1.IndexService/{name}", request_serializer=request.SerializeToString,
+        response_deserializer=response.FromString)
+    return call(request(**fields), timeout=timeout_s)
 
 
 def locate(address, shard_key, timeout_s):
