@@ -318,7 +318,7 @@ def redis_nodes(work, options):
 
 
 def memory_of(work):
-    status = processes.run([REDIS_CLUSTER, "--dir", work / "redis", "status", "--json"])
+    status = processes.run([REDIS_CLUSTER, "--dir", work / "redis", "status", "--json"], START_TIMEOUT_S)
     return [node["used_memory_bytes"] for node in json.loads(status.stdout)["nodes"]]
 
 

@@ -204,18 +204,6 @@ TEST_F(RedisHeadLossesTest, ACountThatIsNoneIsCountedByWhoAsks) {
   EXPECT_EQ(ForgetOlder(*index, 0).epoch, 4u);
 }
 
-// More paths are behind it than a script looks at in one go.
-TEST_F(RedisHeadLossesTest, ADropGoesOnBehindWhatIsLost) {
-  const auto index = Open();
-  FillBase(*index, 1, 300);
-  for (const RedisReply& key : Ask({"KEYS", Bucket(kBase, "00") + "*"}).elements) {
-    Ask({"DEL", key.text});
-  }
-  Ask({"SET", LongestPathKey(tag_, kBase), "20"});
-  ASSERT_TRUE(WaitFor(index->Drop(kRepository, std::nullopt, 1'000'000)).ok());
-  EXPECT_EQ(CountOf("?:{" + tag_), 0u);
-}
-
 // How long paths are is lost, as where a failover breaks off the move of a slot: nobody finds what
 // lies on longer ones, and a bucket is made above it. Whoever remembers it still reads it; what is
 // forgotten meanwhile goes from the other one alone.

@@ -111,29 +111,18 @@ struct SteppedEntries {
 Task<absl::StatusOr<SteppedEntries>> DropBuckets(RedisClient& client,
                                                  const RedisRepository& repository,
                                                  WalkSteps& steps, int replica_count) {
+  std::vector<ScriptCall> calls;
+  for (std::uint32_t base = steps.begin(); base < steps.end(); ++base) {
+    calls.push_back({KeysOf(repository.tag, base, ""), {}});
+  }
+  RedisReplies replies =
+      co_await RunScript(client, redis_scripts::kDrop, std::move(calls), replica_count);
   SteppedEntries stepped;
   std::size_t bucket_count = 0;
-  // Of each base bucket that is not done the path to go on from.
-  std::vector<std::pair<std::uint32_t, std::string>> left;
-  for (std::uint32_t base = steps.begin(); base < steps.end(); ++base) left.emplace_back(base, "");
-  while (!left.empty()) {
-    std::vector<ScriptCall> calls;
-    for (const auto& [base, from] : left) {
-      calls.push_back(
-          {KeysOf(repository.tag, base, ""), {from, Cat(redis_scripts::kMaxDropLooks)}});
-    }
-    RedisReplies replies =
-        co_await RunScript(client, redis_scripts::kDrop, std::move(calls), replica_count);
-    std::vector<std::pair<std::uint32_t, std::string>> again;
-    for (std::size_t at = 0; at < replies.size(); ++at) {
-      const auto& reply = replies[at];
-      if (!IsArrayOf(reply, 3)) co_return NotUnderstood("removing buckets", reply);
-      bucket_count += static_cast<std::size_t>(reply->elements[0].integer);
-      stepped.changed_count += static_cast<std::uint64_t>(reply->elements[1].integer);
-      const std::string& rest = reply->elements[2].text;
-      if (!rest.empty()) again.emplace_back(left[at].first, rest);
-    }
-    left = std::move(again);
+  for (const auto& reply : replies) {
+    if (!IsArrayOf(reply, 2)) co_return NotUnderstood("removing buckets", reply);
+    bucket_count += static_cast<std::size_t>(reply->elements[0].integer);
+    stepped.changed_count += static_cast<std::uint64_t>(reply->elements[1].integer);
   }
   steps.Saw(bucket_count);
   stepped.seen_count = stepped.changed_count;

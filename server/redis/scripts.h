@@ -227,34 +227,17 @@ inline constexpr std::string_view kUnmake = R"lua(
 return redis.call('DEL', KEYS[1])
 )lua";
 
-// How many paths kDrop looks at, at most, of which each takes Redis a microsecond.
-inline constexpr int kMaxDropLooks = 262'144;
-
-// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. ARGV[1]: the
-// path to go on from ("": from the first), ARGV[2]: how many paths are looked at, at most. All of
-// its buckets go, also those that others hide, within a bound of the first call: a worker may
-// remember the path of one, and would believe it in the place of what comes behind the drop. How
-// many they were, how many entries they had, and the path to go on from; "" where all is done.
+// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is; KEYS[3]: its head. All of its
+// buckets go, also those that others hide, within a bound: a worker may remember the path of one,
+// and would believe it in the place of what comes behind the drop. All in one step: what somebody
+// made meanwhile behind it would be hidden without KEYS[2]. How many they were, and how many
+// entries they had.
 inline constexpr std::string_view kDrop = KERF_LUA_LONGEST R"lua(
-local from, most = ARGV[1], tonumber(ARGV[2])
 local longest = longest_path()
-local buckets, entries, looked_at, rest = 0, 0, 0, ''
-local visit
-local function visit_below(path)
-  if #path >= longest then return end
-  visit(path .. '0')
-  visit(path .. '1')
-end
-function visit(path)
-  if rest ~= '' then return end
-  -- On the way to where it goes on, and what was done before.
-  if #path < #from and string.sub(from, 1, #path) == path then return visit_below(path) end
-  if path < from then return end
+local buckets, entries, looked_at = 0, 0, 0
+local function visit(path)
   looked_at = looked_at + 1
-  if looked_at > most then
-    rest = path
-    return
-  end
+  if looked_at > 524288 then error('too many buckets are missing') end
   local key = KEYS[1] .. path
   local fields = redis.call('HLEN', key)
   if fields > 0 then
@@ -262,15 +245,16 @@ function visit(path)
     entries = entries + fields - redis.call('HEXISTS', key, 'e')
     redis.call('DEL', key)
   end
-  if fields == 0 or (from == '' and looked_at < 65536) then visit_below(path) end
+  if #path < longest and (fields == 0 or looked_at < 65536) then
+    visit(path .. '0')
+    visit(path .. '1')
+  end
 end
 visit('')
-if rest == '' then
-  -- Last: it leads to what is left if this is broken off.
-  redis.call('DEL', KEYS[2])
-  redis.call('DEL', KEYS[3])
-end
-return {buckets, entries, rest}
+-- Last: it leads to what is left if this is broken off.
+redis.call('DEL', KEYS[2])
+redis.call('DEL', KEYS[3])
+return {buckets, entries}
 )lua";
 
 // KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is; KEYS[3]: its head.
