@@ -117,7 +117,7 @@ def watch_node(host, port, pipe):
 
 
 def look_up(address, batch, first, end, epoch, pipe):
-    """Looks chunks up that are there, from `first` on, of which others may go; says how long that has taken."""
+    """Looks chunks up, from `first` on: those before may go. Says how long that has taken."""
     choose, seconds, counts = random.Random(1), [], {"NEW": 0, "UNVERIFIED": 0, "failed": 0}
     while True:
         numbers = [choose.randrange(first, end) for _ in range(batch)]
@@ -166,9 +166,9 @@ class Scale:
         self.options, self.address = options, address
         self.call = Patient(address, options.patience_s)
         self.epoch = multiprocessing.Value("Q", 1)
-        self.forgotten = options.chunks // 100
+        # Of the first ones; and from which on they are there.
+        self.to_forget, self.first_left = options.chunks // 100, 0
         self.watchers = [Child(watch_node, host, port) for host, port in nodes]
-        # Behind those that will be forgotten.
         self.lookups = None
         self.rows, self.missed = [], []
 
@@ -226,19 +226,24 @@ class Scale:
         self.call("AdvanceEpoch", store_epoch=epoch, min_previous_epoch=epoch - 1 if epoch > 2 else 0)
         self.epoch.value = epoch
 
-    def stats(self, step, wanted):
+    def told(self):
+        """The epoch that the index should have."""
+        return self.epoch.value if self.epoch.value > 1 else 0
+
+    def left(self):
+        return self.options.chunks - self.first_left
+
+    def stats(self, step):
         found = self.call("GetIndexStats")
-        self.expect(step, "entries", found.entry_count, wanted)
-        self.expect(step, "epoch", found.epoch, self.epoch.value if self.epoch.value > 1 else 0)
+        self.expect(step, "entries", found.entry_count, self.left())
+        self.expect(step, "epoch", found.epoch, self.told())
 
     def forget(self):
-        count = 0
-        for begin in range(0, self.forgotten, ENTRIES_A_CALL):
-            end = min(self.forgotten, begin + ENTRIES_A_CALL)
+        for begin in range(0, self.to_forget, ENTRIES_A_CALL):
+            end = min(self.to_forget, begin + ENTRIES_A_CALL)
             gone = [wire.IndexEntry(digest=digest(number)) for number in range(begin, end)]
-            count += self.call("ForgetChunks", entries=gone).forgotten_count
-        if not self.call.repeats:
-            self.expect("forget", "forgotten", count, self.forgotten)
+            self.expect("forget", "epoch", self.call("ForgetChunks", entries=gone).epoch, self.told())
+        self.first_left = self.to_forget
 
     def forget_older(self, step, epoch):
         """Reads all there is; nothing is of an earlier epoch."""
@@ -246,13 +251,13 @@ class Scale:
         while True:
             answer = self.call("ForgetOlderChunks", before_epoch=epoch, after=after, limit=OLDER_PAGE)
             count += answer.forgotten_count
-            self.expect(step, "epoch", answer.epoch, self.epoch.value)
+            self.expect(step, "epoch", answer.epoch, self.told())
             after = answer.last
             if not after:
                 break
         self.expect(step, "forgotten", count, 0)
 
-    def scan(self, wanted):
+    def scan(self):
         count, after = 0, b""
         while True:
             answer = self.call("ScanChunks", after=after, limit=SCAN_PAGE)
@@ -260,31 +265,27 @@ class Scale:
             after = answer.last
             if not after:
                 break
-        self.expect("check", "entries", count, wanted)
+        self.expect("check", "entries", count, self.left())
 
     def rebuild(self):
         self.tell_epoch()
-        self.commit(self.forgotten)
+        self.commit(self.first_left)
         self.forget_older("rebuild", self.epoch.value)
         self.tell_epoch()
 
     def fill(self):
         self.run("fill", lambda: self.commit(0))
-        self.stats("fill", self.options.chunks)
+        self.stats("fill")
 
     def measure(self):
-        self.lookups = Child(look_up, self.address, self.options.batch, self.forgotten, self.options.chunks, self.epoch)
-        left = self.options.chunks
+        self.lookups = Child(look_up, self.address, self.options.batch, self.to_forget, self.options.chunks, self.epoch)
         self.run("lookups alone", lambda: time.sleep(self.options.alone_s))
-        actions = {"epoch": self.tell_epoch, "stats": lambda: self.stats("stats", left), "forget": self.forget,
+        actions = {"epoch": self.tell_epoch, "stats": lambda: self.stats("stats"), "forget": self.forget,
                    "epoch-again": self.tell_epoch, "forget-older": lambda: self.forget_older("forget-older", 1),
-                   "check": lambda: self.scan(left), "rebuild": self.rebuild}
+                   "check": self.scan, "rebuild": self.rebuild}
         for step in self.options.steps:
-            if step == "forget":
-                left -= self.forgotten
             self.run(step, actions[step])
-        if "forget" in self.options.steps or "rebuild" not in self.options.steps:
-            self.stats("end", left)
+        self.stats("end")
 
     def end(self):
         for child in [*self.watchers, *filter(None, [self.lookups])]:
@@ -368,7 +369,7 @@ def main():
                         help=f"behind the filling (default: {','.join(STEPS)})")
     parser.add_argument("--judge", choices=["all", "ends"], default="all",
                         help="ends: not how fast it is, for machines that do other work beside (default: all)")
-    parser.add_argument("--writers", type=int, default=2, help="processes that fill the index (default: 2)")
+    parser.add_argument("--writers", type=int, default=4, help="processes that fill the index (default: 4)")
     parser.add_argument("--batch", type=int, default=256, help="chunks of one lookup (default: 256)")
     parser.add_argument("--alone-s", type=float, default=10, help="of lookups alone (default: 10)")
     parser.add_argument("--patience-s", type=float, default=600,
