@@ -3,9 +3,9 @@
 machine and one kerfd, filled with made-up chunks of one repository.
 
 Each step says how long it took, the longest time that a Redis gave no answer meanwhile (a PING each 10 ms to each
-node, over a connection of its own), and the 99th percentile of lookups beside it; the first row has those of lookups
-alone. Lookups are of random chunks that are there, --batch in a call, one call after the other. All share the
-machine's processors.
+node, over a connection of its own), and the 99th percentile of lookups beside it, and for some seconds behind; the row
+behind the filling has those of lookups alone. Lookups are of random chunks that are there, --batch in a call, one call
+after the other. All share the machine's processors.
 
 What must hold: every step ends and has its count; no Redis is without an answer for more than 2 s; the 99th
 percentile of lookups is at most twice that of lookups alone; no chunk that is there is NEW to a lookup. Where one
@@ -21,6 +21,7 @@ import json
 import multiprocessing
 import pathlib
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -186,6 +187,9 @@ class Scale:
         began = time.monotonic()
         action()
         row = {"step": step, "seconds": time.monotonic() - began, "repeats": self.call.repeats}
+        # What an epoch leaves to lookups counts, too; and few of them say nothing.
+        if self.lookups is not None:
+            time.sleep(max(0.0, self.options.watch_s - row["seconds"]))
         row["silence_s"] = max(child.take() for child in self.watchers)
         if self.lookups is not None:
             seconds, counts = self.lookups.take()
@@ -279,7 +283,7 @@ class Scale:
 
     def measure(self):
         self.lookups = Child(look_up, self.address, self.options.batch, self.to_forget, self.options.chunks, self.epoch)
-        self.run("lookups alone", lambda: time.sleep(self.options.alone_s))
+        self.run("lookups alone", lambda: time.sleep(self.options.watch_s))
         actions = {"epoch": self.tell_epoch, "stats": lambda: self.stats("stats"), "forget": self.forget,
                    "epoch-again": self.tell_epoch, "forget-older": lambda: self.forget_older("forget-older", 1),
                    "check": self.scan, "rebuild": self.rebuild}
@@ -310,9 +314,9 @@ def redis_nodes(work, options):
     """Their addresses."""
     tool = [REDIS_CLUSTER, "--dir", work / "redis"]
     log = "--appendonly" if options.appendonly else "--no-appendonly"
-    up = processes.run([*tool, "up", "--masters", str(MASTERS), "--replicas", "0", "--node-timeout-ms",
-                        str(NODE_TIMEOUT_MS), log], 2 * START_TIMEOUT_S)
     try:
+        up = processes.run([*tool, "up", "--masters", str(MASTERS), "--replicas", "0", "--node-timeout-ms",
+                            str(NODE_TIMEOUT_MS), log], 2 * START_TIMEOUT_S)
         yield up.stdout.strip().split(",")
     finally:
         subprocess.run([*tool, "down"], check=False)
@@ -335,12 +339,14 @@ def measured(work, options):
             pairs = [(host, int(port)) for host, _, port in (node.rpartition(":") for node in nodes)]
             scale = Scale(options, ready.read_text().split()[0], pairs)
             try:
+                empty = memory_of(work)
                 scale.fill()
                 memory = memory_of(work)
                 scale.measure()
             finally:
                 scale.end()
-    return {"chunks": options.chunks, "layout": options.layout, "redis_bytes_per_chunk": sum(memory) / options.chunks,
+    bytes_per_chunk = (sum(memory) - sum(empty)) / options.chunks
+    return {"chunks": options.chunks, "layout": options.layout, "redis_bytes_per_chunk": bytes_per_chunk,
             "largest_node_bytes": max(memory), "steps": scale.rows, "missed": scale.missed}
 
 
@@ -371,7 +377,8 @@ def main():
                         help="ends: not how fast it is, for machines that do other work beside (default: all)")
     parser.add_argument("--writers", type=int, default=4, help="processes that fill the index (default: 4)")
     parser.add_argument("--batch", type=int, default=256, help="chunks of one lookup (default: 256)")
-    parser.add_argument("--alone-s", type=float, default=10, help="of lookups alone (default: 10)")
+    parser.add_argument("--watch-s", type=float, default=10,
+                        help="of lookups alone, and at least of those beside and behind each step (default: 10)")
     parser.add_argument("--patience-s", type=float, default=600,
                         help="so long a call is made again that the index did not answer in time (default: 600)")
     parser.add_argument("--appendonly", action="store_true", help="Redis writes its log")
@@ -381,6 +388,8 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     multiprocessing.set_start_method("spawn")
+    # As Ctrl-C: what was started ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with tempfile.TemporaryDirectory(prefix="kerf-scale-", dir=options.work) as work:
             result = measured(pathlib.Path(work), options)

@@ -145,10 +145,6 @@ TEST_F(HeadScriptsTest, ACountThatIsNoneStaysUnknown) {
     EXPECT_THAT(Change({"b", "b", "h", "h", "y", "2", "", "z", "5", ""}), ElementsAre("1", "2"));
     EXPECT_EQ(At(kHead), (Fields{{"e", "h"}, {"n", "?"}, {"x", "?"}})) << none;
   }
-  // Fewer than go now.
-  Have(kBucketOfTwo, {{"e", "h"}, {"n", "1"}});
-  EXPECT_THAT(Change({"b", "b", "h", "h", "x", "1", "", "y", "2", ""}), ElementsAre("1", "1"));
-  EXPECT_EQ(At(kHead)["n"], "?");
 }
 
 // What is written there is no length, or none that a path can have: all is found all the same, and

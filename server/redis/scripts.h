@@ -145,9 +145,8 @@ local function add(field, count)
   -- One that is none, or that Lua cannot count on from, is a count that nobody knows any more, and
   -- stays so until all is counted.
   local held = redis.call('HGET', KEYS[3], field) or '0'
-  local sum = string.match(held, '^%d+$') and tonumber(held) + count or -1
-  local is_known = sum >= 0 and sum < 2 ^ 53
-  redis.call('HSET', KEYS[3], field, is_known and string.format('%.0f', sum) or '?')
+  local sum = string.match(held, '^%d+$') and math.max(tonumber(held) + count, 0) or 2 ^ 53
+  redis.call('HSET', KEYS[3], field, sum < 2 ^ 53 and string.format('%.0f', sum) or '?')
 end
 if ARGV[4] ~= '' and more ~= less then add('n', more - less) end
 if ARGV[4] ~= '' and less > 0 then add('x', less) end
