@@ -45,7 +45,8 @@ void LateCommits::Add(std::vector<v1::CommitEntry> entries) {
   // the agent its memory.
   if (!failure_.ok() || stopped_) return;
   if (waiting_.size() + chunks.size() > kMaxWaiting) {
-    failure_ = absl::ResourceExhaustedError("too many commits waited for a server");
+    failure_ = client::OfCall(
+        absl::ResourceExhaustedError("too many commits waited for a server"), last_error_);
     waiting_.clear();
     return;
   }
@@ -112,6 +113,9 @@ absl::Status LateCommits::SendBatch(std::span<const StoredChunk> batch) {
     const absl::Status status = send_(batch, cancellation_);
     if (status.ok()) {
       plan_.Progress();
+      // What was said of another batch is not why this end comes.
+      const std::lock_guard lock(mutex_);
+      last_error_ = absl::OkStatus();
       return status;
     }
     const auto now = std::chrono::steady_clock::now();

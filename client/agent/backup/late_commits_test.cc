@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,10 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
+#include "client/cpp/testing/fake_server.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -65,6 +69,60 @@ TEST_F(LateCommitsTest, OneThatRefusesIsQuoted) {
   });
   EXPECT_EQ(MessageOf(status), Cat(kTooLate, "all are gone"));
   EXPECT_EQ(client::RequestIdOf(status), "the-call");
+}
+
+absl::Status Refused(grpc::StatusCode code, const std::string& reason) {
+  return client::FromGrpc(client::FakeServer::Refusal(code, reason));
+}
+
+TEST_F(LateCommitsTest, TheReasonOfTheLastTryIsKnown) {
+  const absl::Status status = TooLate([](std::span<const StoredChunk>, client::CallCancellation&) {
+    return Refused(grpc::StatusCode::UNAVAILABLE, "INDEX_UNAVAILABLE");
+  });
+  EXPECT_EQ(client::ReasonOfCall(status), "INDEX_UNAVAILABLE");
+}
+
+// What a server said of chunks that it has taken since is not why others are late.
+TEST_F(LateCommitsTest, AnErrorThatIsOverIsNotQuoted) {
+  const client::RetryLimits retry{.first_wait = std::chrono::milliseconds(1)};
+  std::atomic<int> told = 0;
+  LateCommits commits(
+      LengthAt, retry, 1,
+      [&told](std::span<const StoredChunk>, client::CallCancellation& cancellation) {
+        const int count = ++told;
+        if (count == 1) return Refused(grpc::StatusCode::UNAVAILABLE, "INDEX_UNAVAILABLE");
+        while (count > 2 && !cancellation.cancelled()) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return absl::OkStatus();
+      },
+      std::chrono::milliseconds(250));
+  commits.Add({entry_});
+  while (told < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  commits.Add({entry_});
+  const absl::Status status = commits.Finish();
+  EXPECT_EQ(MessageOf(status), Cat(kTooLate, "the server does not answer"));
+  EXPECT_EQ(client::ReasonOfCall(status), "");
+}
+
+TEST_F(LateCommitsTest, WhyTooManyWaitedIsKnown) {
+  const client::RetryLimits retry{.first_wait = std::chrono::milliseconds(1)};
+  std::atomic<int> told = 0;
+  std::atomic<bool> is_back = false;
+  LateCommits commits(LengthAt, retry, 1,
+                      [&](std::span<const StoredChunk>, client::CallCancellation&) {
+                        ++told;
+                        if (is_back) return absl::OkStatus();
+                        return Refused(grpc::StatusCode::UNAVAILABLE, "INDEX_UNAVAILABLE");
+                      });
+  commits.Add({entry_});
+  // By the second try the first one's error is known.
+  while (told < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  commits.Add(std::vector<v1::CommitEntry>(LateCommits::kMaxWaiting + 1, entry_));
+  is_back = true;
+  const absl::Status status = commits.Finish();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(client::ReasonOfCall(status), "INDEX_UNAVAILABLE");
 }
 
 // A slow server, or a front before it: what it was told may be written, or not.
