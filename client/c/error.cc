@@ -33,6 +33,9 @@ kerf_code CodeOf(const absl::Status& status) {
   if (client::IsWrongAnswer(status)) return KERF_DISAGREEMENT;
   const std::string reason = client::ReasonOfLoss(status);
   if (reason == "EPOCH_BEHIND") return KERF_EPOCH_BEHIND;
+  // It was sent again, once, or a part of it was answered (CLI-14, CLI-39): what has read it is not
+  // to be trusted, and later it is no better.
+  if (client::IsContentMismatch(status)) return KERF_REFUSED;
   // Somebody was too slow (CLI-16), or it was tried for long enough.
   const bool is_later =
       client::HasGivenUp(status) || (reason.empty() && absl::IsDeadlineExceeded(status));

@@ -84,7 +84,8 @@ typedef enum kerf_code KERF_AS_INT {
   /* Later, or elsewhere: retry_for_ms have been tried already. Reason and request id are those of
    * the last try. */
   KERF_RETRYABLE = 1,
-  /* Nothing, by a program: a setting, a right, or something that an operator has to mend. */
+  /* Nothing, by a program: a setting, a right, or something that an operator has to mend; with the
+   * reason CONTENT_MISMATCH a memory that is faulty (CLI-39). */
   KERF_REFUSED = 2,
   /* A collection has begun. Read the store's epoch and its plan, open a new upload in that epoch,
    * and begin again with the verdicts (COL-23); entries of before are not sent again (COL-22). If

@@ -211,6 +211,18 @@ TEST_F(KerfTest, WhatMayPassIsRetryable) {
   EXPECT_NE(said_.request_id(), "");
 }
 
+// CLI-14, CLI-39: whoever has read it, or what is between the two, is faulty.
+TEST_F(KerfTest, WhatTwiceIsNotWhatWasReadIsRefused) {
+  std::atomic<int> opens = 0;
+  Open([&opens](grpc::ServerContext&, client::FakeServer::Stream&) {
+    ++opens;
+    return client::FakeServer::Refusal(grpc::StatusCode::DATA_LOSS, "CONTENT_MISMATCH");
+  });
+  EXPECT_EQ(kerf_upload_wait_opened(upload_, said_.error()), KERF_REFUSED) << said_.text();
+  EXPECT_EQ(said_.reason(), "CONTENT_MISMATCH");
+  EXPECT_EQ(opens, 2) << "once more";
+}
+
 // CLI-16: nobody here has cancelled anything.
 TEST_F(KerfTest, AConnectionThatBrokeIsNotCancelled) {
   Open([](grpc::ServerContext&, client::FakeServer::Stream&) { return grpc::Status::CANCELLED; });
