@@ -14,6 +14,31 @@
 namespace kerf {
 namespace {
 
+// Of "[a,b]", where there may be several values, CLI11 makes two, and of "[a]" another one: paths
+// that nobody has named. So a word that ends like that goes to it with a mark behind it, which each
+// option takes away again (TakeMark) before anybody looks at the value.
+constexpr std::string_view kMark = "\x1f";
+
+std::string WithMark(std::string word) {
+  if (word.ends_with(']') || word.ends_with(kMark)) word += kMark;
+  return word;
+}
+
+CLI::Option& TakeMark(CLI::Option& option) {
+  option.transform(
+      [](std::string value) {
+        if (value.ends_with(kMark)) value.resize(value.size() - kMark.size());
+        return value;
+      },
+      "");
+  return option;
+}
+
+std::string WithoutMarks(std::string text) {
+  std::erase(text, kMark.front());
+  return text;
+}
+
 // What an option may be. Its type says "TEXT:{a,b,c}".
 std::vector<std::string> ChoicesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
@@ -80,6 +105,7 @@ UsageError DescribeError(const CLI::ParseError& error, const CLI::App& app) {
   } else if (described.verb == app.get_name()) {
     described.kind = Kind::kNoVerb;
   }
+  described.text = WithoutMarks(std::move(described.text));
   return described;
 }
 
@@ -163,7 +189,7 @@ void Verb::RequireVerb() const { app_.require_subcommand(1); }
 
 template <FlagValue T>
 Flag Verb::AddOption(const std::string& name, T& value, const std::string& description) const {
-  return Flag(*app_.add_option(name, value, description));
+  return Flag(TakeMark(*app_.add_option(name, value, description)));
 }
 template Flag Verb::AddOption(const std::string&, int&, const std::string&) const;
 template Flag Verb::AddOption(const std::string&, unsigned&, const std::string&) const;
@@ -201,8 +227,10 @@ void CommandLine::AddConfigFile(const ConfigFile& file) {
   app_->config_formatter(MakeTomlConfig(
       *app_, file.skips_unknown ? UnknownSettings::kSkip : UnknownSettings::kRefuse));
   app_->allow_config_extras(CLI::config_extras_mode::error);
-  app_->set_config("--config", file.path, file.description, file.required)
-      ->envname(file.variable)
+  CLI::Option& option =
+      *app_->set_config("--config", file.path, file.description, file.required);
+  TakeMark(option)
+      .envname(file.variable)
       ->check(file.check, "")
       ->type_name("FILE");
 }
@@ -210,8 +238,11 @@ void CommandLine::AddConfigFile(const ConfigFile& file) {
 VerbDescription CommandLine::Describe() const { return DescribeVerb(*app_); }
 
 CommandLine::Outcome CommandLine::Parse(int argc, const char* const* argv) {
+  // Behind the name of the program, the last one first: so CLI11 takes them.
+  std::vector<std::string> words;
+  for (int index = argc - 1; index > 0; --index) words.push_back(WithMark(argv[index]));
   try {
-    app_->parse(argc, argv);
+    app_->parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app_->exit(error);  // --help, --version

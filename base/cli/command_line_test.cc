@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,43 @@ TEST(FlagTest, WhatIsNoNumberIsOutOfEveryRange) {
   }
 }
 
+// As a shell gives names in a folder, and patterns.
+TEST(BracketsTest, AWordInBracketsIsNoList) {
+  std::vector<std::string> paths;
+  std::vector<std::string> excludes;
+  std::vector<std::uint64_t> sizes;
+  std::string name;
+  bool force = false;
+  CommandLine line("tool", "A tool", "The end", "tool 1.0");
+  const Verb cut = line.program().AddVerb("cut", "Cuts", "  tool cut");
+  cut.AddOption("paths", paths, "What").Check([](const std::string& path) {
+    return std::string(path.ends_with(']') || path == "plain" ? "" : "another one");
+  });
+  cut.AddOption("--exclude", excludes, "What not");
+  cut.AddOption("--size", sizes, "Of it").Delimiter(',').Repeat();
+  cut.AddOption("--name", name, "Of it");
+  cut.AddFlag("--force", force, "All the same");
+  cut.OnRun([] { return 0; });
+  const char* const arguments[] = {"tool",  "cut",       "--force",        "[a]",   "plain",
+                                   "[a,b]", "--name",    "[c]",            "[]",    "--size",
+                                   "1,2",   "--exclude", "[bc]",           "[x,y]", "--exclude=[z]",
+                                   "--",    "[d]",       "[e]\x1f[\x1f]"};
+  ASSERT_EQ(line.Parse(std::size(arguments), arguments), CommandLine::Outcome::kRun)
+      << line.error().text;
+  EXPECT_THAT(paths, ElementsAre("[a]", "plain", "[a,b]", "[]", "[d]", "[e]\x1f[\x1f]"));
+  EXPECT_THAT(excludes, ElementsAre("[bc]", "[x,y]", "[z]"));
+  EXPECT_THAT(sizes, ElementsAre(1u, 2u));
+  EXPECT_EQ(name, "[c]");
+  EXPECT_TRUE(force);
+}
+
+TEST_F(CommandLineTest, WhatIsWrongInBracketsIsSaidAsItWas) {
+  EXPECT_EQ(Refuse({"cut", "3", "--none=[a]"}), Kind::kUnknownArgument);
+  EXPECT_EQ(line_.error().text, "--none=[a]");
+  EXPECT_EQ(Refuse({"cut", "[3]"}), Kind::kOther);
+  EXPECT_THAT(line_.error().text, ::testing::Not(HasSubstr("\x1f")));
+}
+
 TEST_F(CommandLineTest, DescribesItselfWithoutWhatIsHidden) {
   const VerbDescription tool = line_.Describe();
   EXPECT_EQ(tool.name, "tool");
@@ -142,6 +180,15 @@ TEST_F(ConfigFileTest, HasFlagsByTheirNames) {
   Add(false);
   ASSERT_EQ(Parse({"cut", "3"}), CommandLine::Outcome::kRun);
   EXPECT_TRUE(loud_);
+  EXPECT_EQ(kind_, "short");
+}
+
+TEST_F(ConfigFileTest, MayHaveBracketsInItsName) {
+  const std::string path = path_ + "[a]";
+  std::ofstream(path) << "[cut]\nkind = \"short\"\n";
+  Write("");
+  Add(false);
+  ASSERT_EQ(Parse({"--config", path.c_str(), "cut", "3"}), CommandLine::Outcome::kRun);
   EXPECT_EQ(kind_, "short");
 }
 

@@ -126,20 +126,7 @@ absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::s
   return result;
 }
 
-// Of "[a,b]" the parser of flags makes two paths, of which neither is meant.
-absl::Status CheckBrackets(const Context& context) {
-  const std::vector<std::string>& all = context.arguments;
-  for (std::size_t index = 0; index < all.size(); ++index) {
-    const std::string& word = all[index];
-    const bool is_value = index > 0 && all[index - 1].starts_with('-') && all[index - 1] != "--";
-    if (is_value || !word.starts_with('[') || !word.ends_with(']')) continue;
-    return absl::InvalidArgumentError(
-        Cat("PATH: ", word, " would be taken for a list: write ./", word));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AddPaths(const Context& context, const BackupFlags& flags, BackupOptions& options) {
+absl::Status AddPaths(const BackupFlags& flags, BackupOptions& options) {
   if (flags.stdin_from_command) {
     return absl::InvalidArgumentError(
         "--stdin-from-command needs --stdin-filename NAME too: what the command's output is called "
@@ -152,12 +139,11 @@ absl::Status AddPaths(const Context& context, const BackupFlags& flags, BackupOp
   for (const std::string& path : flags.paths) {
     if (path.empty()) return absl::InvalidArgumentError(Cat("PATH: ", RefuseEmpty(path)));
   }
-  KERF_RETURN_IF_ERROR(CheckBrackets(context));
   KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
   return absl::OkStatus();
 }
 
-// What stands behind the mark, word for word: of "[a,b]" the parser of flags makes two.
+// What stands behind the mark, word for word.
 std::vector<std::string> CommandOf(const Context& context) {
   const std::vector<std::string>& all = context.arguments;
   const auto mark = std::find(all.begin(), all.end(), "--");
@@ -175,7 +161,7 @@ absl::Status CheckCommand(const Context& context) {
 
 // What is to be backed up.
 absl::Status AddSources(const Context& context, const BackupFlags& flags, BackupOptions& options) {
-  if (flags.stdin_filename.empty()) return AddPaths(context, flags, options);
+  if (flags.stdin_filename.empty()) return AddPaths(flags, options);
   KERF_RETURN_IF_ERROR(CheckStreamName(flags.stdin_filename));
   options.paths = {"/" + flags.stdin_filename};
   // It is started once all else is well (StartCommand).
