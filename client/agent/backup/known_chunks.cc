@@ -144,7 +144,7 @@ absl::StatusOr<FinishCheck> KnownChunks::Check(const Store& store, const Visit& 
   if (!is_by_place()) {
     absl::StatusOr<FinishCheck> check = guard_->Check(store, *list_, visit_with(*list_));
     // The store may have outgrown the list.
-    if (!absl::IsResourceExhausted(check.status())) return check;
+    if (!IsTooManyChunks(check.status())) return check;
   }
   const CollectionGuard::Limits limits{
       std::max<std::size_t>(memory_bytes_ / 4 / kSoughtChunkBytes, kMinSoughtChunks),

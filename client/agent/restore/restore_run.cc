@@ -464,6 +464,7 @@ class RestoreRun {
 absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
                                          const RestoreRunOptions& options) {
   ChunkIndex index(store.packs_directory(), SeenPacks::kAsFarAsListed);
+  index.EndWhen(options.cancelled);
   KERF_RETURN_IF_ERROR(index.Refresh());
   return RestoreRun(store, options, index).Run(snapshot);
 }

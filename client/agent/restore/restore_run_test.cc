@@ -59,6 +59,15 @@ std::string Join(const std::vector<std::string>& chunks) {
   return joined;
 }
 
+TEST_F(RestoreRunTest, TheListOfChunksIsNotReadToItsEndForNobody) {
+  const store::v1::Snapshot snapshot = store_.WriteSnapshot({{"a", {"chunk"}}});
+  RestoreRunOptions options = Options();
+  options.cancelled = [] { return true; };
+  const absl::Status status = RunRestore(store_.store(), snapshot, options).status();
+  EXPECT_TRUE(absl::IsCancelled(status));
+  EXPECT_NE(MessageOf(status).find("which chunks the store has"), std::string_view::npos) << status;
+}
+
 TEST_F(RestoreRunTest, FilesOfManyRunsBesideSmallOnes) {
   FileChunks files;
   files["empty"] = {};

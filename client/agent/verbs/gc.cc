@@ -111,6 +111,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
     return context.cancelled ? absl::CancelledError("the collection was interrupted")
                              : absl::OkStatus();
   };
+  options.is_cancelled = [&context] { return context.cancelled.load(); };
   CollectionReport report;
   const absl::Status status = CollectGarbage(**store, index, options, report);
   // Also behind a failure: it is done.

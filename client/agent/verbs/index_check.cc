@@ -80,6 +80,7 @@ absl::StatusOr<IndexCheckReport> CheckWithProgress(Context& context, const Store
     shared.progress = progress;
     return context.cancelled ? absl::CancelledError("the check was interrupted") : absl::OkStatus();
   };
+  options.is_cancelled = [&context] { return context.cancelled.load(); };
   return CheckIndex(store, index, options);
 }
 

@@ -55,6 +55,7 @@ absl::StatusOr<RebuildReport> RebuildWithProgress(Context& context, const Store&
     shared.progress = progress;
     return go_on();
   };
+  options.is_cancelled = [&context] { return context.cancelled.load(); };
   return RebuildIndex(store, index, options);
 }
 

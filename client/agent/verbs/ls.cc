@@ -124,6 +124,7 @@ absl::StatusOr<ExitCode> List(Context& context, const LsFlags& flags) {
   KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, store->FindSnapshot(name.snapshot));
   const std::size_t digest_size_bytes = DigestSizeBytes(store->digest_algorithm());
   ChunkIndex index(store->packs_directory(), SeenPacks::kAsFarAsListed);
+  index.EndWhen([&context] { return context.cancelled.load(); });
   KERF_RETURN_IF_ERROR(index.Refresh());
   for (const UnlistedFolder& folder : index.unlisted()) {
     context.reporter.Warning(folder.path, folder.status);

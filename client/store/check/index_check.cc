@@ -16,7 +16,9 @@ constexpr int kMaxRounds = 4;
 class IndexCheck {
  public:
   IndexCheck(const Store& store, ReadableIndex& index, const IndexCheckOptions& options)
-      : store_(store), index_(index), options_(options), packs_(store.packs_directory()) {}
+      : store_(store), index_(index), options_(options), packs_(store.packs_directory()) {
+    packs_.EndWhen(options_.is_cancelled);
+  }
 
   absl::StatusOr<IndexCheckReport> Run();
 

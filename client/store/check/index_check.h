@@ -26,6 +26,9 @@ struct IndexCheckProgress {
 struct IndexCheckOptions {
   // Before each batch; a status that is not OK ends the check.
   std::function<absl::Status(const IndexCheckProgress&)> on_progress;
+  // Asked while it reads which chunks the store has, by any thread: the check ends there, too, with
+  // Cancelled.
+  std::function<bool()> is_cancelled;
 };
 
 // What an agent that believed the index would get wrong.

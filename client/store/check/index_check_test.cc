@@ -120,6 +120,11 @@ TEST_F(IndexCheckTest, WhatAgreesIsClean) {
   EXPECT_EQ(report.condemned_count + report.damaged_pack_count, 0u);
 }
 
+TEST_F(IndexCheckTest, TheListOfChunksIsNotReadToItsEndForNobody) {
+  options_.is_cancelled = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(CheckIndex(test_.store(), index_, options_).status()));
+}
+
 TEST_F(IndexCheckTest, EachDifferenceIsCountedAsWhatItIs) {
   Add({"known", "missing", "elsewhere", "longer"});
   index_.entries.erase(RefOf("missing").digest);

@@ -36,7 +36,9 @@ class Verification {
         options_(options),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory(), SeenPacks::kAsFarAsListed),
-        reader_(index_, ChunkReader::Options()) {}
+        reader_(index_, ChunkReader::Options()) {
+    index_.EndWhen(options_.is_cancelled);
+  }
 
   absl::StatusOr<VerifyReport> Run();
 

@@ -296,6 +296,14 @@ TEST_F(VerifySubsetTest, AnInterruptedOneHasToldHowFarItCame) {
   EXPECT_EQ(read, std::vector(ids_.begin(), ids_.begin() + 3));
 }
 
+TEST_F(VerifySubsetTest, TheListOfChunksIsNotReadToItsEndForNobody) {
+  VerifyOptions options;
+  options.is_cancelled = [] { return true; };
+  const absl::Status status = VerifyStore(test_.store(), options).status();
+  EXPECT_TRUE(absl::IsCancelled(status));
+  EXPECT_NE(MessageOf(status).find("which chunks the store has"), std::string_view::npos) << status;
+}
+
 // Only one of the two packs is read: whether the other copy is sound is looked at for this chunk.
 TEST_F(VerifySubsetTest, ADamagedChunkWhoseOtherCopyWasNotReadIsJudgedByIt) {
   const SealedPack copy = test_.WritePack({content_});

@@ -60,7 +60,9 @@ class Collection {
         round_(
             store, server,
             {[this](std::uint64_t epoch) { return CommitAll(epoch); }, [this] { return Forget(); }},
-            &report_.findings) {}
+            &report_.findings) {
+    index_.EndWhen(options_.is_cancelled);
+  }
 
   absl::Status Run();
   // What it has done, also where it broke off.

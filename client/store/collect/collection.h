@@ -61,6 +61,9 @@ struct CollectionOptions {
   std::uint64_t full_disk_plan_bytes = kFullDiskPlanBytes;
   // Called behind each step; a status that is not OK ends the collection there, as a crash would.
   std::function<absl::Status(CollectionStep)> on_step;
+  // Asked while it reads which chunks the store has, by any thread: the collection ends there, too,
+  // with Cancelled.
+  std::function<bool()> is_cancelled;
 };
 
 struct CollectionReport {

@@ -78,6 +78,12 @@ TEST_F(CollectionTest, OfAnEmptyStoreNothingIsToDo) {
   EXPECT_FALSE(ReadCollectionPlan(test_.store().plan_path())->has_value());
 }
 
+TEST_F(CollectionTest, TheListOfChunksIsNotReadToItsEndForNobody) {
+  options_.is_cancelled = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(Collect().status()));
+  EXPECT_FALSE(ReadCollectionPlan(test_.store().plan_path())->has_value());
+}
+
 TEST_F(CollectionTest, WhatIsForgottenGoesAndTheRestStays) {
   const store::v1::Snapshot first = test_.WriteSnapshot({{"a", {Big('a')}}});
   test_.WriteSnapshot({{"b", {Big('b')}}});

@@ -26,7 +26,9 @@ class Rebuild {
                {[this](std::uint64_t epoch) { return CommitAll(epoch); },
                 {},
                 [this](std::uint64_t epoch) { return ForgetGone(epoch); }},
-               &report_.findings) {}
+               &report_.findings) {
+    packs_.EndWhen(options_.is_cancelled);
+  }
 
   absl::StatusOr<RebuildReport> Run();
 

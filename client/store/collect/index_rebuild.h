@@ -29,6 +29,9 @@ struct RebuildOptions {
   std::function<absl::Status(CollectionStep)> on_step;
   // The same behind each batch of chunks, and before the first one.
   std::function<absl::Status(const RebuildProgress&)> on_progress;
+  // Asked while it reads which chunks the store has, by any thread: the run ends there, too, with
+  // Cancelled.
+  std::function<bool()> is_cancelled;
 };
 
 struct RebuildReport {

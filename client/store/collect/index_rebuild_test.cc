@@ -44,6 +44,11 @@ class IndexRebuildTest : public testing::Test {
   RebuildOptions options_;
 };
 
+TEST_F(IndexRebuildTest, TheListOfChunksIsNotReadToItsEndForNobody) {
+  options_.is_cancelled = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(Rebuild().status()));
+}
+
 TEST_F(IndexRebuildTest, AnEmptyIndexLearnsAllOfTheStore) {
   test_.WriteSnapshot({{"a", {Big('a'), Big('b')}}, {"c", {Big('c')}}});
   // A copy of a chunk in another pack.

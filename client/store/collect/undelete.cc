@@ -14,8 +14,10 @@
 namespace kerf::agent {
 namespace {
 
-absl::Status CheckAllIsThere(const Store& store, const store::v1::Snapshot& snapshot) {
+absl::Status CheckAllIsThere(const Store& store, const store::v1::Snapshot& snapshot,
+                             const std::function<bool()>& is_cancelled) {
   ChunkIndex index(store.packs_directory(), SeenPacks::kAreDurable);
+  index.EndWhen(is_cancelled);
   ChunkReader reader(index, ChunkReader::Options());
   // Of no epoch: everything is looked at, as collections may have run since it was forgotten.
   KERF_ASSIGN_OR_RETURN(const FinishCheck check,
@@ -70,7 +72,8 @@ absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string&
 // A copy becomes pending, and the forgotten one stays until that is a snapshot: whoever is killed
 // in between leaves what he found, and a collection does not take the file for one of a backup that
 // died a week ago.
-absl::Status Undelete(const Store& store, const std::string& id) {
+absl::Status Undelete(const Store& store, const std::string& id,
+                      const std::function<bool()>& is_cancelled) {
   const std::string forgotten = SnapshotPath(store.forgotten_directory(), id);
   absl::StatusOr<store::v1::Snapshot> read = ReadSnapshot(forgotten);
   if (absl::IsNotFound(read.status()) && IsBackAlready(store, id)) {
@@ -78,7 +81,7 @@ absl::Status Undelete(const Store& store, const std::string& id) {
   }
   KERF_ASSIGN_OR_RETURN(store::v1::Snapshot snapshot, std::move(read));
   KERF_RETURN_IF_ERROR(PublishPending(store, snapshot));
-  absl::Status status = CheckAllIsThere(store, snapshot);
+  absl::Status status = CheckAllIsThere(store, snapshot, is_cancelled);
   if (!status.ok()) {
     WithdrawPending(store, id).IgnoreError();
     if (absl::IsNotFound(status)) status = absl::DataLossError(status.message());

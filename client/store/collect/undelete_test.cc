@@ -70,6 +70,14 @@ TEST_F(UndeleteTest, BringsBackWhatWasForgotten) {
   EXPECT_TRUE(test.RestoreAll().ok());
 }
 
+TEST_F(UndeleteTest, AnInterruptedOneStaysForgotten) {
+  TestStore test;
+  const std::string id = Forget(test);
+  EXPECT_TRUE(absl::IsCancelled(Undelete(test.store(), id, [] { return true; })));
+  EXPECT_TRUE(IsForgotten(test));
+  EXPECT_TRUE(test.store().ListPending()->snapshots.empty());
+}
+
 TEST_F(UndeleteTest, WhatCollectionsHaveTakenSomethingOfStaysForgotten) {
   TestStore test;
   const std::string id = Forget(test);

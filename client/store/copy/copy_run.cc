@@ -59,7 +59,10 @@ class CopyRun {
         to_index_(to.packs_directory(), SeenPacks::kAreDurable),
         to_reader_(to_index_, ChunkReader::Options()),
         transfer_(from_reader_, to, to_index_, options.transfer),
-        report_(report) {}
+        report_(report) {
+    from_index_.EndWhen(options_.transfer.cancelled);
+    to_index_.EndWhen(options_.transfer.cancelled);
+  }
 
   absl::Status Run(std::span<const store::v1::Snapshot> snapshots);
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr std::string_view kPackSuffix = ".pack";
 // Fewer footers are read before a thread has started.
 constexpr std::size_t kMinPacksForThreads = 32;
+constexpr char kTooManyChunks[] = "kerf/too-many-chunks";
 
 }  // namespace
 
@@ -30,6 +32,10 @@ std::uint64_t MaxIndexedChunks() {
   return memory_bytes / 4 * 3 / kIndexBytesPerChunk;
 }
 
+bool IsTooManyChunks(const absl::Status& status) {
+  return status.GetPayload(kTooManyChunks).has_value();
+}
+
 ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen, std::uint64_t max_chunk_count)
     : packs_directory_(std::move(packs_directory)),
       seen_(seen),
@@ -39,11 +45,14 @@ ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen, std::uint64_
 absl::Status ChunkIndex::Refresh() {
   KERF_ASSIGN_OR_RETURN(const bool fits, Learn(Sampling::kReadsAll));
   if (fits) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  // No disk is full, and no quota used up: that is what ResourceExhausted means to who is told.
+  absl::Status status = absl::FailedPreconditionError(
       Cat(packs_directory_, ": it holds more than the ", max_chunk_count_,
           " chunks that three quarters of this machine's memory can list (", kIndexBytesPerChunk,
           " bytes each): use a machine with more memory, and for what is "
           "to come a second store, or one with larger chunks"));
+  status.SetPayload(kTooManyChunks, absl::Cord());
+  return status;
 }
 
 absl::StatusOr<bool> ChunkIndex::LookAgain() {
@@ -90,7 +99,7 @@ absl::StatusOr<bool> ChunkIndex::Learn(Sampling sampling) {
     const std::uint64_t guess = is_sample ? count / kSamplePacks * unknown.size() / 2 : 0;
     if (count > max_chunk_count_ || guess > max_chunk_count_) fits = false;
   });
-  if (is_ended) return absl::CancelledError("nobody wants to know it any more");
+  if (is_ended) return absl::CancelledError("interrupted while it read which chunks the store has");
   if (!fits) return false;
   std::vector<std::shared_ptr<const KnownPack>> added;
   std::vector<DamagedPack> damaged;

@@ -46,6 +46,8 @@ enum class SeenPacks {
 inline constexpr std::uint64_t kIndexBytesPerChunk = 64;
 // Three quarters of the machine's memory, in chunks.
 std::uint64_t MaxIndexedChunks();
+// Whether a store has more of them than its list may have (ChunkIndex::Refresh).
+bool IsTooManyChunks(const absl::Status& status);
 
 // Thread-safe. Takes kIndexBytesPerChunk.
 class ChunkIndex final : public ChunkPlaces {
@@ -59,8 +61,8 @@ class ChunkIndex final : public ChunkPlaces {
 
   // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
   // pack whose footer not even its parity gives back is left out and listed in damaged(). An error
-  // only for a directory that cannot be listed (see kAsFarAsListed), or ResourceExhausted for more
-  // chunks than max_chunk_count.
+  // only for a directory that cannot be listed (see kAsFarAsListed), or IsTooManyChunks, which is
+  // FailedPrecondition, for more chunks than max_chunk_count.
   absl::Status Refresh();
   // The same; false, and nothing is learnt or forgotten, for more chunks than max_chunk_count. Of a
   // folder of which nothing is known yet it may also say so behind its first kSamplePacks packs, if

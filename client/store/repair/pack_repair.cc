@@ -65,7 +65,9 @@ class PackRepair {
         options_(options),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
         round_(store, no_index_, {}, &notes_),
-        report_(report) {}
+        report_(report) {
+    index_.EndWhen(options_.is_cancelled);
+  }
 
   absl::Status Run();
 

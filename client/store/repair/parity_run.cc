@@ -24,7 +24,9 @@ constexpr char kInterrupted[] = "it was interrupted; what was made or removed st
 class ParityRun {
  public:
   ParityRun(const Store& store, const ParityRunOptions& options, ParityReport& report)
-      : store_(store), options_(options), index_(store.packs_directory()), report_(report) {}
+      : store_(store), options_(options), index_(store.packs_directory()), report_(report) {
+    index_.EndWhen(options_.is_cancelled);
+  }
 
   absl::Status Run();
 

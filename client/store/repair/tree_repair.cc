@@ -58,7 +58,9 @@ class TreeRepair {
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
         reader_(index_, {.old_chunks_only = true}),
-        report_(report) {}
+        report_(report) {
+    index_.EndWhen(options_.is_cancelled);
+  }
 
   absl::Status Run();
 
