@@ -10,19 +10,21 @@
 namespace kerf::agent {
 
 ParentTree::ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
-                       std::size_t digest_size_bytes, std::size_t max_kept_chunks, Expect expect)
+                       std::size_t digest_size_bytes, std::size_t max_kept_chunks, Expect expect,
+                       IsEnded is_ended)
     : reader_(reader),
       tree_recipe_(std::move(tree)),
       digest_size_bytes_(digest_size_bytes),
       tree_(ReadRecipe(reader, tree_recipe_), digest_size_bytes, max_kept_chunks),
       identity_(std::move(identity)),
-      expect_(std::move(expect)) {}
+      expect_(std::move(expect)),
+      is_ended_(std::move(is_ended)) {}
 
 absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader,
                                                              const store::v1::Snapshot& snapshot,
                                                              std::size_t digest_size_bytes,
                                                              std::size_t max_kept_chunks,
-                                                             Expect expect) {
+                                                             Expect expect, IsEnded is_ended) {
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
                         RecipeFromProto(snapshot.tree(), digest_size_bytes));
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> identity,
@@ -30,7 +32,8 @@ absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader
   auto shared_tree = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
   return std::unique_ptr<ParentTree>(
       new ParentTree(reader, std::move(shared_tree), ReadRecipe(reader, std::move(identity)),
-                     digest_size_bytes, max_kept_chunks, std::move(expect)));
+                     digest_size_bytes, max_kept_chunks, std::move(expect),
+                     std::move(is_ended)));
 }
 
 BackupEntry* ParentTree::FindUnchanged(const ScannedNode& scanned, bool ignore_device,
@@ -60,6 +63,7 @@ absl::Status ParentTree::LoadRecipe(BackupEntry& entry) const {
   RecipeReader recipe(ReadRecipe(reader_, tree_recipe_, place.piece_index), place,
                       digest_size_bytes_);
   while (recipe.left_count() > 0) {
+    if (IsOver()) return absl::CancelledError("the backup was interrupted");
     KERF_ASSIGN_OR_RETURN(const ChunkRef chunk, recipe.Next());
     entry.tree.recipe.push_back(chunk);
   }
@@ -100,7 +104,8 @@ absl::StatusOr<bool> ParentTree::ReadEntry(BackupEntry& entry) {
 }
 
 BackupEntry* ParentTree::Find(const std::string& path) {
-  while (!at_end_) {
+  // Between two files of the scan may lie millions of those that are gone.
+  while (!at_end_ && !IsOver()) {
     if (has_current_) {
       const int order = ComparePaths(current_.tree.node.path, path);
       if (order == 0) return &current_;

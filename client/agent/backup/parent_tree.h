@@ -26,14 +26,17 @@ class ParentTree {
   // Chunks, in any order.
   using ChunkSpan = std::span<const ChunkRef>;
   using Expect = std::function<void(ChunkSpan)>;
+  using IsEnded = std::function<bool()>;
 
   // `reader` outlives the tree. Unless it is empty, `expect` is told of the chunks of some entries
-  // before FindUnchanged comes to them: who has to ask for each asks for many at once.
+  // before FindUnchanged comes to them: who has to ask for each asks for many at once. Once
+  // `is_ended`, which is asked for each entry that is read, there is nothing to be found any more.
   static absl::StatusOr<std::unique_ptr<ParentTree>> Open(ChunkReader& reader,
                                                           const store::v1::Snapshot& snapshot,
                                                           std::size_t digest_size_bytes,
                                                           std::size_t max_kept_chunks,
-                                                          Expect expect = {});
+                                                          Expect expect = {},
+                                                          IsEnded is_ended = {});
 
   // The parent's entry of a file, with its whole recipe, if nothing of the file has changed and all
   // its chunks are held; or null. Files must be asked for in ComparePaths order. A parent that
@@ -51,7 +54,9 @@ class ParentTree {
 
  private:
   ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
-             std::size_t digest_size_bytes, std::size_t max_kept_chunks, Expect expect);
+             std::size_t digest_size_bytes, std::size_t max_kept_chunks, Expect expect,
+             IsEnded is_ended);
+  bool IsOver() const { return is_ended_ && is_ended_(); }
   BackupEntry* Find(const std::string& path);
   absl::StatusOr<bool> Advance();
   absl::StatusOr<bool> ReadEntry(BackupEntry& entry);
@@ -65,6 +70,7 @@ class ParentTree {
   TreeReader tree_;
   IdentityReader identity_;
   const Expect expect_;
+  const IsEnded is_ended_;
   std::deque<BackupEntry> ahead_;
   // What comes behind ahead_: more if it is true.
   absl::StatusOr<bool> behind_ = true;
