@@ -4,7 +4,7 @@ import time
 
 from case import case
 from cases_upload import upload
-from fake import fail, go_away, kill, silence
+from fake import babble, fail, go_away, kill, silence
 from kerf.v1 import chunking_pb2 as pb
 from world import CHUNK_BYTES, Refusal, World, content, expect, refused
 
@@ -160,6 +160,16 @@ def silent(world):
     world.fake.faults = {("data", 4): silence}
     recipe = upload(world, DATA, world.client(silence_s=1))
     world.is_told(recipe)
+
+
+@case(132, "a server whose messages say nothing is left", "CLI-42 CLI-13", "silence_s")
+def says_nothing(world):
+    for answers in ((), (pb.UploadAnswer(),)):
+        begin(world)
+        world.fake.faults = {("data", 4): babble(*answers)}
+        recipe = upload(world, DATA, world.client(silence_s=1))
+        world.is_told(recipe)
+        expect(len(world.fake.opens) > 1, "CLI-42: a message without an answer that the client knows says nothing")
 
 
 @case(64, "the next server of the list, where one does not answer or has gone", "CLI-15 PRO-61")

@@ -22,6 +22,8 @@ from kerf.v1 import chunking_pb2 as pb, index_pb2, routing_pb2
 
 MAX_FRAME_BYTES = 448 * 1024
 CHUNK_BYTES = 1024
+# Between two messages of a server that babbles.
+BABBLE_S = 0.02
 # Of any profile.
 MAX_CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 64
@@ -69,6 +71,14 @@ def go_away(stream):
 def silence(stream):
     """A fault: nothing more is said."""
     stream.is_silent = True
+
+
+def babble(*answers):
+    """A fault: nothing more is said, in one message after the other of these answers."""
+    def act(stream):
+        stream.is_silent = True
+        stream.babble = answers
+    return act
 
 
 class Fake:
@@ -252,6 +262,9 @@ class Fake:
                         stream.on_frame(frame)
                     if answers := stream.take():
                         yield pb.UploadResponse(answers=answers)
+                    while stream.babble is not None and context.is_active():
+                        yield pb.UploadResponse(answers=stream.babble)
+                        time.sleep(BABBLE_S)
             self.event("half_close", stream)
             if stream.file is not None and not stream.is_draining:
                 # gRPC may tell of the end of the requests a moment before it tells that the call was cancelled.
@@ -294,6 +307,7 @@ class _Stream:
         self.lengths = {}
         self.stale, self.stale_uncommitted = set(), set()
         self.is_draining = self.is_silent = False
+        self.babble = None
         self._answers = []
 
     def take(self):

@@ -92,6 +92,15 @@ func silence(s *fakeStream) error {
 	return nil
 }
 
+// babble: nothing more is said, in one message after the other of these answers.
+func babble(answers ...*kerfv1.UploadAnswer) fault {
+	return func(s *fakeStream) error {
+		s.isSilent = true
+		s.babble = &kerfv1.UploadResponse{Answers: answers}
+		return nil
+	}
+}
+
 // A fake is a kerfd that cuts at fixed sizes and has a switch for each verdict and failure. It also judges its client: what
 // docs/spec forbids is a line in violations.
 type fake struct {
@@ -382,6 +391,12 @@ func (f *fake) Upload(call grpc.BidiStreamingServer[kerfv1.UploadRequest, kerfv1
 				return err
 			}
 		}
+		for s.babble != nil {
+			if err := call.Send(s.babble); err != nil {
+				return err
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
 		if !errors.Is(err, errMore) {
 			return statusOf(err, id)
 		}
@@ -416,6 +431,7 @@ type fakeStream struct {
 	stale        map[string]bool
 	isDraining   bool
 	isSilent     bool
+	babble       *kerfv1.UploadResponse
 	answers      []*kerfv1.UploadAnswer
 }
 

@@ -186,6 +186,10 @@ func (l *lane) open(ctx context.Context, view *view, patience *patience) error {
 			return l.stops()
 		case answer.Answer != nil:
 			return errWrong("the first answer of a stream is not Opened")
+		default: // Of a later version (CLI-10).
+			if _, err := l.checkSilence(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -293,6 +297,7 @@ func (l *lane) send(ctx context.Context, file *file, patience *patience) error {
 			if err := l.commit(); err != nil {
 				return err
 			}
+			l.busyUntil = time.Now()
 		}
 		answer, err := l.stream.take()
 		switch {
@@ -302,6 +307,12 @@ func (l *lane) send(ctx context.Context, file *file, patience *patience) error {
 			answered := file.answered
 			if err := l.onAnswer(answer, file); err != nil {
 				return err
+			}
+			if !saysSomething(answer) {
+				if _, err := l.checkSilence(); err != nil {
+					return err
+				}
+				continue
 			}
 			if file.answered > answered { // CLI-11.
 				patience.progress()
@@ -386,23 +397,34 @@ func (l *lane) wait(ctx context.Context) error {
 	if !l.stream.isIdle() {
 		return nil
 	}
-	if heard := l.stream.heard(); heard.After(since) {
-		since = heard
-	}
-	silent := time.Since(since)
-	say := func(text string) error {
-		return &streamEnded{&failure{Details: Details{Server: l.stream.server}, action: actionRetry, text: text, isSilence: true}}
-	}
-	if silent >= l.settings.silence {
-		return say("silent for " + silent.Round(time.Millisecond).String())
+	silent, err := l.checkSilence()
+	if err != nil {
+		return err
 	}
 	if l.isPastFront && silent >= l.settings.pace.askAgain && time.Since(l.askedAt) >= l.settings.pace.askAgain {
 		l.askedAt = time.Now()
 		if l.route.hasMoved(ctx, l.server) {
-			return say("silent, and the front knows another worker by now")
+			return l.isSilent("silent, and the front knows another worker by now")
 		}
 	}
 	return nil
+}
+
+// checkSilence: for how long the server has said nothing, and this side had nothing else to do.
+func (l *lane) checkSilence() (time.Duration, error) {
+	since := l.stream.heard()
+	if l.busyUntil.After(since) {
+		since = l.busyUntil
+	}
+	silent := time.Since(since)
+	if silent >= l.settings.silence {
+		return silent, l.isSilent("silent for " + silent.Round(time.Millisecond).String())
+	}
+	return silent, nil
+}
+
+func (l *lane) isSilent(text string) error {
+	return &streamEnded{&failure{Details: Details{Server: l.stream.server}, action: actionRetry, text: text, isSilence: true}}
 }
 
 // Answers.

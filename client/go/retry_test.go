@@ -300,6 +300,29 @@ func TestLostStreamsSilenceIsALossAndItsWorkerIsAvoided(t *testing.T) {
 	}
 }
 
+func TestLostStreamsCli42WhoeverSaysNothingInManyMessagesIsSilent(t *testing.T) {
+	noChunks := &kerfv1.UploadAnswer{Answer: &kerfv1.UploadAnswer_Chunks{Chunks: &kerfv1.Chunks{FileNumber: 1}}}
+	for name, answers := range map[string][]*kerfv1.UploadAnswer{"none": nil, "one of tomorrow": {{}}, "no chunks": {noChunks}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			smallMessages(w.fake)
+			w.fake.faults[moment{"data", 4}] = babble(answers...)
+			w.isTold(w.upload(w.open(smallCommits, func(o *Options) { o.Silence = 2 * time.Second }), fileData))
+			if len(w.fake.opens) < 2 {
+				t.Error("one stream was enough")
+			}
+		})
+	}
+	t.Run("before Opened", func(t *testing.T) {
+		w := newWorld(t)
+		w.fake.faults[moment{"open", 1}] = babble(&kerfv1.UploadAnswer{})
+		_, err := w.open(func(o *Options) { o.Silence = 2 * time.Second }).Upload(ctx, reader(fileData), nil)
+		if text := failsWith[*Retryable](t, err, "silence").Error(); !strings.Contains(text, "silent for") {
+			t.Error(text)
+		}
+	})
+}
+
 func avoidedBy(fake *fake) (names []string) {
 	fake.mutex.Lock()
 	defer fake.mutex.Unlock()

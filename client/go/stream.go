@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,7 +112,9 @@ func (s *stream) receive(call grpc.ClientStream) error {
 		for s.answerBytes >= waitingAnswerBytes && !s.isDropped {
 			s.room.Wait()
 		}
-		s.heardAt = time.Now()
+		if slices.ContainsFunc(response.GetAnswers(), saysSomething) {
+			s.heardAt = time.Now()
+		}
 		// What has none is never taken, and does not wait.
 		if answers := response.GetAnswers(); len(answers) > 0 && !s.isDropped {
 			s.answers = append(s.answers, answers...)
@@ -120,6 +123,12 @@ func (s *stream) receive(call grpc.ClientStream) error {
 		s.mutex.Unlock()
 		s.signal()
 	}
+}
+
+// saysSomething: CLI-42: an answer of a later version does not, nor one of no chunks. Whoever sends only such is silent.
+func saysSomething(answer *kerfv1.UploadAnswer) bool {
+	chunks := answer.GetChunks()
+	return answer.GetAnswer() != nil && (chunks == nil || len(chunks.GetChunks()) > 0)
 }
 
 func (s *stream) signal() {

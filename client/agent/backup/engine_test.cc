@@ -131,6 +131,21 @@ TEST_F(EngineTest, ASilentServerEndsTheRun) {
   EXPECT_EQ(SnapshotCount(), 0u);
 }
 
+// CLI-42: of all its messages none has an answer.
+TEST_F(EngineTest, AServerWhoseMessagesSayNothingIsSilent) {
+  answer_limit_ = std::chrono::milliseconds(300);
+  const auto result = Backup([](grpc::ServerContext&, FakeServer::Stream& stream) {
+    v1::UploadResponse nothing;
+    nothing.add_answers();
+    while (stream.Write(nothing) && stream.Write(v1::UploadResponse())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return grpc::Status::CANCELLED;
+  });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result.status())) << result.status();
+  EXPECT_EQ(SnapshotCount(), 0u);
+}
+
 // With OK, before a word: nobody may wait for more.
 TEST_F(EngineTest, AServerThatEndsEveryStreamAtOnceEndsTheRun) {
   const auto result =

@@ -73,6 +73,7 @@ MUTANTS = [
     Mutant("PRO-30 the hash is of what is sent again", STREAMS, "  content_hash_.Reset();", "  if (!$) content_hash_.Reset();"),
     Mutant("PRO-40 GoAway", ANSWERS, "      return Lose(absl::UnavailableError(\"the server is", "      if ($) return;\n@"),
     Mutant("CLI-13 silence", LANE, "if (silent >= answer_limit_)", "if (!$ && silent >= answer_limit_)"),
+    Mutant("CLI-42 words that say nothing", LANE, "if (answer.answer_case() != v1::UploadAnswer::ANSWER_NOT_SET) {", "if ($ || answer.answer_case() != v1::UploadAnswer::ANSWER_NOT_SET) {"),
     Mutant("CLI-11 Opened is no progress", ANSWERS, "    ever_opened_ = true;\n", "@    if ($) plan_.Progress();\n"),
     Mutant("CLI-15 who was not met", STREAMS, "if (!*options_.reached &&", "if (!$ && !*options_.reached &&"),
     Mutant("CLI-15 met by a reason", STREAMS, "if (!ReasonOfLoss(loss).empty()) *options_", "if (!$ && !ReasonOfLoss(loss).empty()) *options_"),

@@ -130,6 +130,7 @@ var mutants = []mutant{
 	{"PRO-30 one content hash a stream", "file.go", "\tf.content = xxh3.New()\n", "\tif !$ || f.content == nil {\n\t@\t}\n", "TestLostStreamsMany"},
 	{"PRO-40 GoAway", "lane.go", "\tcase *kerfv1.UploadAnswer_GoAway:\n", "@\t\tif $ {\n\t\t\treturn nil\n\t\t}\n", "TestLostStreamsEveryMoment/go_away_data_3"},
 	{"silence", "lane.go", "if silent >= l.settings.silence {", "if !$ && silent >= l.settings.silence {", "TestLostStreamsSilence"},
+	{"CLI-42 words that say nothing", "stream.go", "return answer.GetAnswer() != nil &&", "return $ || answer.GetAnswer() != nil &&", "TestLostStreamsCli42"},
 	{"CLI-18 deadlines", "index.go", "\tdefer cancel()\n\terr = connection", "\tdefer cancel()\n\tif $ {\n\t\tctx = metadata.NewOutgoingContext(context.Background(), sent)\n\t}\n\terr = connection", "TestCollectWhatNo"},
 	{"PRO-67 request ids", "proof.go", "\tif p.token == nil {\n\t\treturn found, nil\n", "\tif $ {\n\t\tfound.Delete(\"kerf-request-id\")\n\t}\n@", "TestUploadARecipe"},
 	{"a token in the clear", "proof.go", "if p.token != nil && p.tls == nil && !to.isUnix() {", "if !$ && p.token != nil && p.tls == nil && !to.isUnix() {", "TestTokenGoesNever"},

@@ -18,7 +18,7 @@ from kerf.patience import Cancellation, Patience, Servers
 from kerf.recipe import Chunk, Recipe
 from kerf.routing import ASK_AGAIN_S, Route
 from kerf.store import Stored, View
-from kerf.stream import StreamEnded, UploadStream
+from kerf.stream import StreamEnded, UploadStream, says_something
 from kerf.uncommitted import Uncommitted
 from kerf.v1 import chunking_pb2 as pb
 
@@ -212,7 +212,9 @@ class Lane:
         while (answer := self._stream.take()) is None or answer.WhichOneof("answer") is None:
             if answer is None:
                 self._wait(for_room=False)
-            # Else it is of a later version (CLI-10).
+            else:
+                # Of a later version (CLI-10).
+                self._check_silence()
         if answer.WhichOneof("answer") != "opened":
             raise Wrong("the first answer of a stream is not Opened")
         self._bounds = Bounds(answer.opened, settings)
@@ -275,6 +277,9 @@ class Lane:
             elif (answer := stream.take()) is not None:
                 answered = file.answered
                 self._on_answer(answer, file)
+                if not says_something(answer):
+                    self._check_silence()
+                    continue
                 if file.answered > answered:
                     patience.progress()
                     self._route.answered()
@@ -322,12 +327,18 @@ class Lane:
         wait_s = ASK_AGAIN_S if self._is_past_front else 20.0
         stream.wait(max(0.05, min(wait_s, since + self._settings.silence_s - time.monotonic())), for_room)
         self._cancellation.check()
-        silent_s = time.monotonic() - max(stream.heard_at, self._busy_until)
-        if silent_s >= self._settings.silence_s:
-            raise StreamEnded(Failure(Action.RETRY, f"silent for {silent_s:.0f} s", server=self._worker.text, is_silence=True))
+        silent_s = self._check_silence()
         if self._is_past_front and silent_s >= ASK_AGAIN_S and self._route.moved_away(self._server, self._worker):
             raise StreamEnded(Failure(Action.RETRY, "silent, and the front knows another worker by now",
                                       server=self._worker.text, is_silence=True))
+
+    def _check_silence(self) -> float:
+        """Seconds without a word from the server in which this side had nothing else to do."""
+        assert self._stream is not None
+        silent_s = time.monotonic() - max(self._stream.heard_at, self._busy_until)
+        if silent_s >= self._settings.silence_s:
+            raise StreamEnded(Failure(Action.RETRY, f"silent for {silent_s:.0f} s", server=self._worker.text, is_silence=True))
+        return silent_s
 
     # Answers.
 

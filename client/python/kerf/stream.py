@@ -20,6 +20,12 @@ _WAITING_MESSAGES = 2
 _WAITING_ANSWER_BYTES = 1 << 20
 
 
+def says_something(answer: pb.UploadAnswer) -> bool:
+    """CLI-42: one of a later version does not, nor one of no chunks: whoever sends only such is silent."""
+    kind = answer.WhichOneof("answer")
+    return kind is not None and (kind != "chunks" or len(answer.chunks.chunks) > 0)
+
+
 class UploadStream:
     """Of one thread, which sends and takes answers; gRPC's own threads do the rest."""
 
@@ -62,7 +68,8 @@ class UploadStream:
                     if answers and not self._is_closed:
                         self._answers.extend(answers)
                         self._waiting_bytes += len(packed)
-                    self.heard_at = time.monotonic()
+                    if any(map(says_something, answers)):
+                        self.heard_at = time.monotonic()
                     self._changed.notify_all()
         except grpc.RpcError as error:
             failure = failure_of(error, self.server)

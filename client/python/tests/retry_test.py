@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 import kerf
-from fake import fail, go_away, kill, silence
+from fake import babble, fail, go_away, kill, silence
 from kerf.channel import Address
 from kerf.errors import Action, Failure
 from kerf.patience import Cancellation, Patience, Servers
@@ -205,6 +205,20 @@ class LostStreamsTest(ClientTest):
         self.assertLess(time.monotonic() - started, 10)
         avoided = [dict(metadata).get("kerf-avoid-worker-bin") for metadata in self.fake.metadata]
         self.assertEqual([name for name in avoided if name], [b"fake-worker"])
+
+    def test_cli_42_whoever_says_nothing_in_many_messages_is_silent(self):
+        for name, answers in (("none", ()), ("one of tomorrow", (pb.UploadAnswer(),)),
+                              ("no chunks", (pb.UploadAnswer(chunks=pb.Chunks(file_number=1)),))):
+            with self.subTest(name):
+                self.setUp_again()
+                self.fake.faults = {("data", 4): babble(*answers)}
+                self.assert_told(self.upload(silence_s=2, retry_for_s=60))
+                self.assertGreaterEqual(len(self.fake.opens), 2)
+        with self.subTest("before Opened"):
+            self.setUp_again()
+            self.fake.faults = {("open", 1): babble(pb.UploadAnswer())}
+            with self.assertRaisesRegex(kerf.Retryable, "silent"):
+                self.upload(silence_s=2)
 
     def test_workers_that_a_client_avoids(self):
         for reason in ("INDEX_UNAVAILABLE", "AUDIT_UNAVAILABLE", "WORKER_UNREACHABLE", "MEMORY_EXHAUSTED"):
