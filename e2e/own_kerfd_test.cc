@@ -336,7 +336,11 @@ TEST_F(OwnKerfd, OneThatIsLostAgainAndAgainIsGivenUp) {
       return told_count == (count <= 3 ? static_cast<std::size_t>(count) : 1u);
     })) << said();
   }
-  std::this_thread::sleep_for(milliseconds(500));
+  // Nobody waits for one that is not started: --retry-for is minutes.
+  ASSERT_TRUE(IsTrueWithin(kStartPatience, [&] { return backup->HasEnded(); })) << said();
+  const Completed end = backup->Wait();
+  EXPECT_EQ(end.exit_code, kUnavailable) << end.err;
+  EXPECT_THAT(end.err, AllOf(HasSubstr("was lost 4 times"), HasSubstr(State("/kerfd.log"))));
   EXPECT_EQ(KerfdPid(), last);
 }
 

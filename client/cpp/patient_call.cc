@@ -1,5 +1,6 @@
 #include "client/cpp/patient_call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <random>
@@ -19,6 +20,7 @@ namespace {
 // That there is no room is told from here on: most calls find some by their second try, and a
 // collection makes thousands of calls.
 constexpr int kToldFromTry = 3;
+constexpr std::chrono::milliseconds kGonePoll{100};
 
 }  // namespace
 
@@ -53,6 +55,22 @@ std::optional<std::chrono::milliseconds> PatientCalls::WaitAfter(
   return plan.WaitAfter(Loss::kRetry, asked, now);
 }
 
+bool PatientCalls::WaitOut(std::chrono::milliseconds wait) const {
+  const auto deadline = std::chrono::steady_clock::now() + wait;
+  while (!IsGone()) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    const auto slice = options_.is_gone ? std::min(left, kGonePoll) : left;
+    if (options_.cancellation == nullptr) {
+      std::this_thread::sleep_for(slice);
+    } else if (options_.cancellation->Wait(slice)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
   const auto began = std::chrono::steady_clock::now();
   was_perhaps_done_before_ = false;
@@ -73,17 +91,14 @@ absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientCon
                  ? status
                  : absl::CancelledError("cancelled before it was asked again");
     }
-    if (now + *wait - began > options_.patience) return status;
+    if (now + *wait - began > options_.patience || IsGone()) return status;
     // Whoever has no room has not begun.
     was_perhaps_done_before_ = was_perhaps_done_before_ || !HasNoRoomNow(status);
     if (options_.on_wait && (tries >= kToldFromTry || !HasNoRoomNow(status))) {
       options_.on_wait({status, tries, *wait});
     }
-    if (options_.cancellation == nullptr) {
-      std::this_thread::sleep_for(*wait);
-    } else if (options_.cancellation->Wait(*wait)) {
-      return absl::CancelledError("cancelled while it waited for its turn");
-    }
+    if (WaitOut(*wait)) return absl::CancelledError("cancelled while it waited for its turn");
+    if (IsGone()) return status;
     if (options_.others_count > 0 && !HasNoRoomNow(status)) options_.go_elsewhere();
   }
 }

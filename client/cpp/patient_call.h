@@ -38,6 +38,9 @@ struct CallOptions {
   std::function<void()> go_elsewhere = {};
   // The caller knows that the server is there, as one that it has started itself.
   bool is_met = false;
+  // Whether the caller knows that none comes again: then nothing is waited for, and the error is
+  // that of the last try. Asked often; empty: nobody knows.
+  std::function<bool()> is_gone = {};
 };
 
 // Calls of one server, or of the fronts and workers behind one address, that may be made twice: all
@@ -68,6 +71,9 @@ class PatientCalls {
   std::optional<std::chrono::milliseconds> WaitAfter(const absl::Status& status, RetryPlan& plan,
                                                      std::chrono::steady_clock::time_point now);
   bool IsAway(const absl::Status& status) const;
+  bool IsGone() const { return options_.is_gone && options_.is_gone(); }
+  // True: somebody has ended it. It ends early, too, once the server is gone.
+  bool WaitOut(std::chrono::milliseconds wait) const;
 
   const CallOptions options_;
   // Somebody has answered with kerf's own words.

@@ -69,6 +69,29 @@ TEST(PatientCallsTest, WaitsForAServerThatIsKnownToBeThere) {
   }
 }
 
+// As where a server that the caller has started was lost too often to be started again.
+TEST(PatientCallsTest, WaitsForNoServerThatIsKnownToBeGone) {
+  int count = 0;
+  const CallOptions options{
+      .patience = kPatience, .is_met = true, .is_gone = [&count] { return count >= 2; }};
+  const absl::Status status =
+      PatientCalls(options).Call([&](grpc::ClientContext&) { return ++count, Broken(); });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(count, 2);
+}
+
+// Nor until a wait that has begun is over.
+TEST(PatientCallsTest, AWaitForAServerEndsOnceItIsGone) {
+  bool is_gone = false;
+  CallOptions options{.patience = kPatience, .is_met = true, .is_gone = [&] { return is_gone; }};
+  options.on_wait = [&](const CallWait&) { is_gone = true; };
+  int count = 0;
+  const absl::Status status = PatientCalls(options).Call(
+      [&](grpc::ClientContext&) { return ++count, Refused("DRAINING", kPatience / 2); });
+  EXPECT_EQ(ReasonOfLoss(status), "DRAINING") << status;
+  EXPECT_EQ(count, 1);
+}
+
 // As a repository does whose calls have all the rooms that it may have.
 TEST(PatientCallsTest, WaitsWhereThereIsNoRoom) {
   for (const char* reason : {"TOO_MANY_CALLS", "MEMORY_EXHAUSTED"}) {

@@ -316,7 +316,7 @@ func TestLostStreamsCli42WhoeverSaysNothingInManyMessagesIsSilent(t *testing.T) 
 	t.Run("before Opened", func(t *testing.T) {
 		w := newWorld(t)
 		w.fake.faults[moment{"open", 1}] = babble(&kerfv1.UploadAnswer{})
-		_, err := w.open(func(o *Options) { o.Silence = 2 * time.Second }).Upload(ctx, reader(fileData), nil)
+		_, err := w.open(func(o *Options) { o.Silence = 2 * time.Second }).Upload(context.Background(), reader(fileData), nil)
 		if text := failsWith[*Retryable](t, err, "silence").Error(); !strings.Contains(text, "silent for") {
 			t.Error(text)
 		}

@@ -287,16 +287,8 @@ void OwnKerfd::Watch() {
 }
 
 bool OwnKerfd::LookAfter() {
+  if (loss_count_ >= kMaxLosses) return AwaitAnother();
   const std::optional<pid_t> before = process_;
-  if (loss_count_ >= kMaxLosses) {
-    const auto how = process_ ? EndOf(*process_) : std::nullopt;
-    if (!how) return true;
-    process_.reset();
-    options_.on_lost(absl::UnavailableError(
-        ToAbsl(Cat("the kerfd of kerf's own was lost again (", *how, "), and no other one is ",
-                   "started any more; its log: ", log_path()))));
-    return false;
-  }
   const absl::StatusOr<bool> started = StartIfNone();
   if (started.ok() && !*started) return true;
   ++loss_count_;
@@ -311,15 +303,48 @@ bool OwnKerfd::LookAfter() {
   }
   if (!started.ok()) {
     process_.reset();
-    options_.on_lost(Annotate(started.status(),
-                              "the kerfd of kerf's own was lost, and there is "
-                              "no other one"));
+    const absl::Status why = Annotate(started.status(),
+                                      "the kerfd of kerf's own was lost, and there is no other one");
+    options_.on_lost(why);
+    GiveUp(why);
     return false;
   }
   options_.on_lost(absl::UnavailableError(
       ToAbsl(Cat("the kerfd of kerf's own was lost (", how, "), and another one is started; its ",
                  "log: ", log_path()))));
   return true;
+}
+
+// This kerf starts none any more. Another one may.
+bool OwnKerfd::AwaitAnother() {
+  const absl::StatusOr<UniqueFd> running = OpenInFolder(kRunning, O_RDWR);
+  const auto now = steady_clock::now();
+  if (running.ok() && !TryLock(running->get(), LOCK_EX).value_or(true)) {
+    gone_since_.reset();
+    return true;
+  }
+  if (!gone_since_) gone_since_ = now;
+  if (now - *gone_since_ < kReapPatience) return true;
+  const std::string how =
+      process_ ? EndOf(*process_).value_or("nobody knows how") : "of another kerf";
+  process_.reset();
+  options_.on_lost(absl::UnavailableError(
+      ToAbsl(Cat("the kerfd of kerf's own was lost again (", how, "), and no other one is ",
+                 "started any more; its log: ", log_path()))));
+  GiveUp(absl::UnavailableError(
+      ToAbsl(Cat("the kerfd of kerf's own was lost ", kMaxLosses + 1, " times, so there is a ",
+                 "reason for it: see its log, ", log_path(), ", and run this again"))));
+  return false;
+}
+
+void OwnKerfd::GiveUp(const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  given_up_ = why;
+}
+
+absl::Status OwnKerfd::GivenUp() const {
+  const std::lock_guard lock(mutex_);
+  return given_up_;
 }
 
 bool OwnKerfd::OthersHoldOn() const {

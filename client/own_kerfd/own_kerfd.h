@@ -59,6 +59,10 @@ class OwnKerfd {
   // OpenPrivateFolder. Once.
   absl::Status Start();
 
+  // Not OK, and why, once none runs and none is started any more: whoever waits for one waits in
+  // vain. Thread-safe.
+  absl::Status GivenUp() const;
+
  private:
   // Of the folder, made where it is missing.
   absl::StatusOr<UniqueFd> OpenInFolder(const char* name, int flags) const;
@@ -78,6 +82,8 @@ class OwnKerfd {
   void Watch();
   // Whether to go on.
   bool LookAfter();
+  bool AwaitAnother();
+  void GiveUp(const absl::Status& why);
   bool OthersHoldOn() const;
   void AwaitEnd();
 
@@ -91,10 +97,13 @@ class OwnKerfd {
   std::optional<pid_t> process_;
   off_t log_begin_ = 0;
   int loss_count_ = 0;
+  // Since when none runs, of those that are not started any more.
+  std::optional<std::chrono::steady_clock::time_point> gone_since_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;
+  absl::Status given_up_;
   std::thread watch_;
 };
 

@@ -248,6 +248,8 @@ void Engine::Watch(const std::stop_token& stop) {
       const bool is_spare = lane != lanes_.back() && !lane->opened();
       if (!status.ok() && !finishing_ && !is_spare) Fail(status);
     }
+    if (finishing_ || !options_.server_end) continue;
+    if (const absl::Status end = options_.server_end(); !end.ok()) Fail(end);
   }
 }
 

@@ -43,6 +43,9 @@ struct BackupOptions {
   std::vector<std::string> servers;
   // One of them has answered already: where it is away by now it is waited for from the beginning.
   bool server_was_met = false;
+  // Not OK once none of them comes again, where the caller knows: the run ends with it. Of one
+  // thread.
+  std::function<absl::Status()> server_end = {};
   client::TlsChoice tls = {};
   // Sends streams past a front, to the workers that it names, where those can be reached.
   bool direct = false;

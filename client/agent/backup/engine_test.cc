@@ -73,6 +73,7 @@ class EngineTest : public ::testing::Test {
     options.lane_count = lane_count_;
     options.cancelled = &cancelled_;
     options.answer_limit = answer_limit_;
+    options.server_end = server_end_;
     options.target_pack_bytes = target_pack_bytes_;
     options.max_kept_chunks = max_kept_chunks_;
     options.ignore_device = ignore_device_;
@@ -105,6 +106,7 @@ class EngineTest : public ::testing::Test {
   ExcludePatterns excludes_;
   std::atomic<bool> cancelled_ = false;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
+  decltype(BackupOptions::server_end) server_end_;
   client::RetryLimits retry_;
   decltype(BackupOptions::commit_late) commit_late_;
   unsigned lane_count_ = 2;
@@ -143,6 +145,17 @@ TEST_F(EngineTest, AServerWhoseMessagesSayNothingIsSilent) {
     return grpc::Status::CANCELLED;
   });
   EXPECT_TRUE(absl::IsDeadlineExceeded(result.status())) << result.status();
+  EXPECT_EQ(SnapshotCount(), 0u);
+}
+
+// Whatever the time for which servers are tried again.
+TEST_F(EngineTest, AServerOfWhichNoneComesAgainEndsTheRun) {
+  server_end_ = [] { return absl::UnavailableError("it was lost too often"); };
+  const auto result = Backup([](grpc::ServerContext& context, FakeServer::Stream&) {
+    return FakeServer::StaySilent(context);
+  });
+  EXPECT_TRUE(absl::IsUnavailable(result.status())) << result.status();
+  EXPECT_EQ(MessageOf(result.status()), "it was lost too often");
   EXPECT_EQ(SnapshotCount(), 0u);
 }
 

@@ -205,6 +205,9 @@ absl::StatusOr<BackupOptions> MakeOptions(const Context& context, const BackupFl
   // It has answered before any stream is opened (StartOwnKerfd), and is started anew where it is
   // lost.
   options.server_was_met = context.own_kerfd != nullptr;
+  if (const OwnKerfd* const own = context.own_kerfd.get(); own != nullptr) {
+    options.server_end = [own] { return own->GivenUp(); };
+  }
   KERF_ASSIGN_OR_RETURN(options.retry.time, flags.retry_for.Parse());
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));

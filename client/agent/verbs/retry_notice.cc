@@ -47,6 +47,9 @@ client::CallOptions CallOptionsOf(Context& context, InterruptedCalls& calls,
   };
   // It has answered before it is asked anything, and is started anew where it is lost.
   options.is_met = context.own_kerfd != nullptr;
+  if (const OwnKerfd* const own = context.own_kerfd.get(); own != nullptr) {
+    options.is_gone = [own] { return !own->GivenUp().ok(); };
+  }
   return options;
 }
 
