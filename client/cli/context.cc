@@ -170,6 +170,8 @@ ExitCode FailWith(Context& context, const absl::Status& status) {
 
 ExitCode FailWithServer(Context& context, const absl::Status& met,
                         const client::ServerAddress& address) {
+  // That asks the server, or one of names, once more.
+  if (context.cancelled) return FailWith(context, met);
   const absl::Status status = client::ExplainByTls(met, address, /*cancellation=*/nullptr);
   const std::string_view failure = ConnectionFailure(status);
   if (failure.empty()) return FailWith(context, status);

@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "base/trusted_socket.h"
 #include "base/unique_fd.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/name_lookup.h"
 #include "client/cpp/retry.h"
 
 namespace kerf::client {
@@ -33,7 +33,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// For the connection and the handshake.
+// For the name, the connection and the handshake, each.
 constexpr milliseconds kPatience{3'000};
 // For what the server says of this client's certificate: it answers at once, whatever it is.
 constexpr milliseconds kVerdictPatience{1'000};
@@ -41,10 +41,6 @@ constexpr milliseconds kCancellationPoll{50};
 // Of a stranger's certificate.
 constexpr std::size_t kMaxNamesBytes = 200;
 constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
-
-struct AddressFree {
-  void operator()(addrinfo* found) const { freeaddrinfo(found); }
-};
 
 // What is wrong with the certificate that the server shows.
 struct Verdict {
@@ -109,12 +105,8 @@ bool Meeting::ConnectTo(const addrinfo& address) {
 
 bool Meeting::Connect(const std::string& server) {
   const std::string port = server.substr(server.rfind(':') + 1);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* raw = nullptr;
-  // gRPC has resolved it just now.
-  if (getaddrinfo(HostOfAddress(server).c_str(), port.c_str(), &hints, &raw) != 0) return false;
-  const std::unique_ptr<addrinfo, AddressFree> found(raw);
+  // gRPC has looked it up just now, which may be why nobody was reached.
+  const Addresses found = LookUpName(HostOfAddress(server), port, kPatience, cancellation_);
   for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
     if (ConnectTo(*one)) return true;
   }
