@@ -2,7 +2,8 @@
 //
 // Its packs are hollow: their footers are real, and what they would hold is a hole of the file.
 // KERF_VAST_STORE_CHUNKS says how many chunks they name, and KERF_VAST_STORE_INDEXED of how many of
-// them kerfd is told, which takes most of the time: the agent asks of its own chunks alone.
+// them kerfd is told, which takes most of the time: the agent asks of its own chunks alone. With
+// 200 million it is what docs/hacking.md says; it is not among the tests that run by themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,10 +47,10 @@ constexpr std::uint64_t kMaxMib = 1024;
 constexpr std::uint64_t kMinMaxMib = 256;
 constexpr unsigned kThreadCount = 4;
 
-std::uint64_t NumberOf(const char* variable) {
+std::uint64_t NumberOf(const char* variable, std::uint64_t usual) {
   const char* const text = std::getenv(variable);
-  std::uint64_t number = 0;
-  KERF_CHECK(text != nullptr && absl::SimpleAtoi(text, &number));
+  std::uint64_t number = usual;
+  KERF_CHECK(text == nullptr || absl::SimpleAtoi(text, &number));
   return number;
 }
 
@@ -99,8 +100,8 @@ class VastStoreTest : public RoundTrip {
   // Its summary. Fails if it took more than it may.
   nlohmann::json Backup(const std::string& what) {
     const auto begin = steady_clock::now();
-    const Completed run = world_.Kerf(
-        {"backup", tree_, "--chunk-list-memory", Cat(memory_mib_, "M"), "--json"});
+    const Completed run =
+        world_.Kerf({"backup", tree_, "--chunk-list-memory", Cat(memory_mib_, "M"), "--json"});
     EXPECT_EQ(run.exit_code, kOk) << run.out << run.err;
     std::printf("%s: %zu MiB at most, %.1f s\n", what.c_str(),
                 static_cast<std::size_t>(run.peak_resident_mib), SecondsSince(begin));
@@ -126,8 +127,8 @@ class VastStoreTest : public RoundTrip {
     for (const agent::PackId& id : ids_) std::filesystem::remove(agent::PackPathIn(packs, id));
   }
 
-  const std::uint64_t chunk_count_ = NumberOf("KERF_VAST_STORE_CHUNKS");
-  const std::uint64_t indexed_count_ = NumberOf("KERF_VAST_STORE_INDEXED");
+  const std::uint64_t chunk_count_ = NumberOf("KERF_VAST_STORE_CHUNKS", 2'000'000);
+  const std::uint64_t indexed_count_ = NumberOf("KERF_VAST_STORE_INDEXED", 200'000);
   // Half of it is for the list, which has 64 bytes a chunk: none fits.
   const std::uint64_t memory_mib_ = std::min(kMaxMib, chunk_count_ * 64 >> 20);
 
@@ -140,8 +141,7 @@ class VastStoreTest : public RoundTrip {
     std::vector<agent::StoredChunk> chunks;
     for (std::uint32_t number = 0; number < count && first + number < indexed_count_; ++number) {
       const agent::ChunkRef chunk = agent::HollowChunk(first + number);
-      chunks.push_back(
-          {chunk.digest, chunk.length_bytes, agent::EncodeLocator(ids_[at], number)});
+      chunks.push_back({chunk.digest, chunk.length_bytes, agent::EncodeLocator(ids_[at], number)});
     }
     if (!chunks.empty()) KERF_CHECK(index.Commit(epoch, chunks).ok());
   }

@@ -227,12 +227,8 @@ void CommandLine::AddConfigFile(const ConfigFile& file) {
   app_->config_formatter(MakeTomlConfig(
       *app_, file.skips_unknown ? UnknownSettings::kSkip : UnknownSettings::kRefuse));
   app_->allow_config_extras(CLI::config_extras_mode::error);
-  CLI::Option& option =
-      *app_->set_config("--config", file.path, file.description, file.required);
-  TakeMark(option)
-      .envname(file.variable)
-      ->check(file.check, "")
-      ->type_name("FILE");
+  CLI::Option& option = *app_->set_config("--config", file.path, file.description, file.required);
+  TakeMark(option).envname(file.variable)->check(file.check, "")->type_name("FILE");
 }
 
 VerbDescription CommandLine::Describe() const { return DescribeVerb(*app_); }

@@ -119,9 +119,9 @@ TEST(BracketsTest, AWordInBracketsIsNoList) {
   cut.AddOption("--name", name, "Of it");
   cut.AddFlag("--force", force, "All the same");
   cut.OnRun([] { return 0; });
-  const char* const arguments[] = {"tool",  "cut",       "--force",        "[a]",   "plain",
-                                   "[a,b]", "--name",    "[c]",            "[]",    "--size",
-                                   "1,2",   "--exclude", "[bc]",           "[x,y]", "--exclude=[z]",
+  const char* const arguments[] = {"tool",  "cut",       "--force",      "[a]",   "plain",
+                                   "[a,b]", "--name",    "[c]",          "[]",    "--size",
+                                   "1,2",   "--exclude", "[bc]",         "[x,y]", "--exclude=[z]",
                                    "--",    "[d]",       "[e]\x1f[\x1f]"};
   ASSERT_EQ(line.Parse(std::size(arguments), arguments), CommandLine::Outcome::kRun)
       << line.error().text;

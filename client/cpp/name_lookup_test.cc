@@ -32,15 +32,15 @@ class NameServer {
   }
 
   Resolver resolver() const {
-    return [state = state_](const char*, const char* port, const addrinfo* hints,
-                            addrinfo** found) {
-      ++state->waiting;
-      ++state->asked;
-      while (!state->answers) std::this_thread::sleep_for(milliseconds(1));
-      const int result = getaddrinfo("127.0.0.1", port, hints, found);
-      --state->waiting;
-      return result;
-    };
+    return
+        [state = state_](const char*, const char* port, const addrinfo* hints, addrinfo** found) {
+          ++state->waiting;
+          ++state->asked;
+          while (!state->answers) std::this_thread::sleep_for(milliseconds(1));
+          const int result = getaddrinfo("127.0.0.1", port, hints, found);
+          --state->waiting;
+          return result;
+        };
   }
   void Answer() { state_->answers = true; }
   int asked() const { return state_->asked; }

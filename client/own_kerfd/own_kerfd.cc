@@ -303,8 +303,8 @@ bool OwnKerfd::LookAfter() {
   }
   if (!started.ok()) {
     process_.reset();
-    const absl::Status why = Annotate(started.status(),
-                                      "the kerfd of kerf's own was lost, and there is no other one");
+    const absl::Status why =
+        Annotate(started.status(), "the kerfd of kerf's own was lost, and there is no other one");
     options_.on_lost(why);
     GiveUp(why);
     return false;

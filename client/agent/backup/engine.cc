@@ -414,9 +414,9 @@ absl::Status Engine::OpenParent() {
   }
   ChunkPlaces& places = known_.PlacesOf(MetadataOf(*parent, digest_size_bytes_));
   reader_ = std::make_unique<ChunkReader>(places, ChunkReader::Options());
-  absl::StatusOr<std::unique_ptr<ParentTree>> tree = ParentTree::Open(
-      *reader_, *parent, digest_size_bytes_, options_.max_kept_chunks, std::move(expect),
-      [this] { return !failure().ok(); });
+  absl::StatusOr<std::unique_ptr<ParentTree>> tree =
+      ParentTree::Open(*reader_, *parent, digest_size_bytes_, options_.max_kept_chunks,
+                       std::move(expect), [this] { return !failure().ok(); });
   if (!tree.ok()) return absl::OkStatus();
   parent_ = *std::move(tree);
   snapshot_.set_parent(parent->id());

@@ -45,8 +45,8 @@ void LateCommits::Add(std::vector<v1::CommitEntry> entries) {
   // the agent its memory.
   if (!failure_.ok() || stopped_) return;
   if (waiting_.size() + chunks.size() > kMaxWaiting) {
-    failure_ = client::OfCall(
-        absl::ResourceExhaustedError("too many commits waited for a server"), last_error_);
+    failure_ = client::OfCall(absl::ResourceExhaustedError("too many commits waited for a server"),
+                              last_error_);
     waiting_.clear();
     return;
   }

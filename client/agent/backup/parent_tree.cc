@@ -32,8 +32,7 @@ absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader
   auto shared_tree = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
   return std::unique_ptr<ParentTree>(
       new ParentTree(reader, std::move(shared_tree), ReadRecipe(reader, std::move(identity)),
-                     digest_size_bytes, max_kept_chunks, std::move(expect),
-                     std::move(is_ended)));
+                     digest_size_bytes, max_kept_chunks, std::move(expect), std::move(is_ended)));
 }
 
 BackupEntry* ParentTree::FindUnchanged(const ScannedNode& scanned, bool ignore_device,

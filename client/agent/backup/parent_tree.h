@@ -31,12 +31,9 @@ class ParentTree {
   // `reader` outlives the tree. Unless it is empty, `expect` is told of the chunks of some entries
   // before FindUnchanged comes to them: who has to ask for each asks for many at once. Once
   // `is_ended`, which is asked for each entry that is read, there is nothing to be found any more.
-  static absl::StatusOr<std::unique_ptr<ParentTree>> Open(ChunkReader& reader,
-                                                          const store::v1::Snapshot& snapshot,
-                                                          std::size_t digest_size_bytes,
-                                                          std::size_t max_kept_chunks,
-                                                          Expect expect = {},
-                                                          IsEnded is_ended = {});
+  static absl::StatusOr<std::unique_ptr<ParentTree>> Open(
+      ChunkReader& reader, const store::v1::Snapshot& snapshot, std::size_t digest_size_bytes,
+      std::size_t max_kept_chunks, Expect expect = {}, IsEnded is_ended = {});
 
   // The parent's entry of a file, with its whole recipe, if nothing of the file has changed and all
   // its chunks are held; or null. Files must be asked for in ComparePaths order. A parent that

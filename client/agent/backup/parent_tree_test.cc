@@ -29,9 +29,9 @@ class ParentTreeTest : public ::testing::Test {
   }
 
   std::unique_ptr<ParentTree> Open(ParentTree::IsEnded is_ended) {
-    auto tree = ParentTree::Open(reader_, snapshot_,
-                                 DigestSizeBytes(test_.store().digest_algorithm()),
-                                 kMaxKeptChunks, {}, std::move(is_ended));
+    auto tree =
+        ParentTree::Open(reader_, snapshot_, DigestSizeBytes(test_.store().digest_algorithm()),
+                         kMaxKeptChunks, {}, std::move(is_ended));
     EXPECT_TRUE(tree.ok()) << tree.status();
     return tree.ok() ? *std::move(tree) : nullptr;
   }

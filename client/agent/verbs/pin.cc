@@ -76,8 +76,7 @@ absl::Status BringBack(Context& context, const PinFlags& flags) {
                         OpenStoreForWriting(context, flags.store));
   for (const std::string& name : flags.snapshots) {
     KERF_ASSIGN_OR_RETURN(const std::string id, FindForgotten(*store, name));
-    KERF_RETURN_IF_ERROR(
-        Undelete(*store, id, [&context] { return context.cancelled.load(); }));
+    KERF_RETURN_IF_ERROR(Undelete(*store, id, [&context] { return context.cancelled.load(); }));
     context.reporter.Json("undeleted", {{"snapshot", id}});
     context.reporter.Line(Cat("brought back ", id));
   }

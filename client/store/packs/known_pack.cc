@@ -138,7 +138,8 @@ absl::Status VisitDurablePacks(const std::string& packs_directory,
     std::erase_if(ids, [&](const PackId& id) { return !listed.insert(id).second; });
     KERF_RETURN_IF_ERROR(MakePackNamesDurable(packs_directory, ids));
     for (const PackId& id : ids) {
-      if (is_ended && is_ended()) return absl::CancelledError("interrupted while it read which chunks the store has");
+      if (is_ended && is_ended())
+        return absl::CancelledError("interrupted while it read which chunks the store has");
       const absl::StatusOr<KnownPack> pack =
           ReadPackFooterAnyhow(PackPathIn(packs_directory, id), id);
       if (pack.ok()) visit(*pack);
