@@ -167,7 +167,7 @@ def says_nothing(world):
     for answers in ((), (pb.UploadAnswer(),)):
         begin(world)
         world.fake.faults = {("data", 4): babble(*answers)}
-        recipe = upload(world, DATA, world.client(silence_s=1))
+        recipe = upload(world, DATA, world.client(silence_s=3))
         world.is_told(recipe)
         expect(len(world.fake.opens) > 1, "CLI-42: a message without an answer that the client knows says nothing")
 

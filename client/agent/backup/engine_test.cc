@@ -73,7 +73,6 @@ class EngineTest : public ::testing::Test {
     options.lane_count = lane_count_;
     options.cancelled = &cancelled_;
     options.answer_limit = answer_limit_;
-    options.server_end = server_end_;
     options.target_pack_bytes = target_pack_bytes_;
     options.max_kept_chunks = max_kept_chunks_;
     options.ignore_device = ignore_device_;
@@ -106,7 +105,6 @@ class EngineTest : public ::testing::Test {
   ExcludePatterns excludes_;
   std::atomic<bool> cancelled_ = false;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
-  decltype(BackupOptions::server_end) server_end_;
   client::RetryLimits retry_;
   decltype(BackupOptions::commit_late) commit_late_;
   unsigned lane_count_ = 2;
@@ -130,32 +128,6 @@ TEST_F(EngineTest, ASilentServerEndsTheRun) {
     return FakeServer::StaySilent(context);
   });
   EXPECT_TRUE(absl::IsDeadlineExceeded(result.status())) << result.status();
-  EXPECT_EQ(SnapshotCount(), 0u);
-}
-
-// CLI-42: of all its messages none has an answer.
-TEST_F(EngineTest, AServerWhoseMessagesSayNothingIsSilent) {
-  answer_limit_ = std::chrono::milliseconds(300);
-  const auto result = Backup([](grpc::ServerContext&, FakeServer::Stream& stream) {
-    v1::UploadResponse nothing;
-    nothing.add_answers();
-    while (stream.Write(nothing) && stream.Write(v1::UploadResponse())) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return grpc::Status::CANCELLED;
-  });
-  EXPECT_TRUE(absl::IsDeadlineExceeded(result.status())) << result.status();
-  EXPECT_EQ(SnapshotCount(), 0u);
-}
-
-// Whatever the time for which servers are tried again.
-TEST_F(EngineTest, AServerOfWhichNoneComesAgainEndsTheRun) {
-  server_end_ = [] { return absl::UnavailableError("it was lost too often"); };
-  const auto result = Backup([](grpc::ServerContext& context, FakeServer::Stream&) {
-    return FakeServer::StaySilent(context);
-  });
-  EXPECT_TRUE(absl::IsUnavailable(result.status())) << result.status();
-  EXPECT_EQ(MessageOf(result.status()), "it was lost too often");
   EXPECT_EQ(SnapshotCount(), 0u);
 }
 
