@@ -129,8 +129,8 @@ def _translated_ptx_impl(ctx):
     made = ctx.actions.declare_file(ctx.label.name + ".cc")
     arguments = ctx.actions.args()
     arguments.add_all([file for file in ctx.files._translator if file.basename == "translate.py"])
-    if ctx.attr.has_mutants:
-        arguments.add("--mutants")
+    if ctx.attr.option:
+        arguments.add("--" + ctx.attr.option)
     arguments.add_all(ptx)
     arguments.add(ctx.attr.symbol)
     arguments.add(made)
@@ -150,25 +150,26 @@ _translated_ptx = rule(
     attrs = {
         "ptx": attr.label(allow_files = True, mandatory = True),
         "symbol": attr.string(mandatory = True),
-        "has_mutants": attr.bool(),
+        "option": attr.string(values = ["", "mutants", "counts"]),
         "_translator": attr.label(default = "//kernels/cuda/ptx/translate"),
     },
 )
 
-def kerf_ptx_library(name, ptx, symbol, has_mutants = False, tags = [], **kwargs):
+def kerf_ptx_library(name, ptx, symbol, option = "", tags = [], **kwargs):
     """PTX as C++, for tests.
 
     Args:
       name: of the target.
       ptx: a kerf_cuda_library of one source, of which there is none without a toolkit, or a file.
       symbol: the ModuleKernels (kernels/cuda/ptx/kernels.h) that it defines.
-      has_mutants: whether barriers can be left out, and masks changed, when it runs.
+      option: "mutants": barriers can be left out, and masks changed, when it runs; "counts": it says which instructions
+        it comes to.
       tags: as everywhere.
       **kwargs: passed to cc_library.
     """
     _translated_ptx(
         name = name + "_code",
-        has_mutants = has_mutants,
+        option = option,
         ptx = ptx,
         symbol = symbol,
         tags = tags,

@@ -31,6 +31,9 @@ struct Kernel {
   std::span<const Site> sites;
   // From where the thread has stopped last to its next barrier, or to the end.
   Stop (*run)(Machine& machine, Thread& thread);
+  // Of each run of instructions that nothing jumps into or out of, in the order of the text: how
+  // many they are. Empty: it was not translated with --counts.
+  std::span<const std::uint32_t> block_instructions = {};
 };
 
 // Something that can be changed when a kernel runs, for tests to find out who notices.

@@ -46,6 +46,7 @@ void Machine::Run(const ModuleKernels& module, const Kernel& kernel,
   blocks_.clear();
   releases_.clear();
   array_of_site_.assign(kernel.sites.size(), nullptr);
+  if (counter_ != nullptr) counter_->Begin(kernel, shape.thread_count);
 
   const std::size_t static_bytes = kStaticSlotBytes * module.static_shared_bytes.size();
   shared_.assign(static_bytes + shape.shared_bytes, kGarbage);
@@ -87,6 +88,7 @@ void Machine::RunBlock() {
       Report(FindingKind::kEndless, *waiting.front(), 0, "it does not end");
       return;
     }
+    if (counter_ != nullptr) counter_->EndInterval();
     TakeWhatOthersReleased();
     now_ = memory_.clock().Next();
   }

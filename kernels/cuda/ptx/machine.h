@@ -15,6 +15,7 @@
 #include "kernels/cuda/ptx/findings.h"
 #include "kernels/cuda/ptx/kernels.h"
 #include "kernels/cuda/ptx/memory.h"
+#include "kernels/cuda/ptx/warp_counter.h"
 
 namespace kerf::cuda::ptx {
 
@@ -62,6 +63,9 @@ class Machine {
     mutated_number_ = number;
   }
 
+  // Of kernels that were translated with counts: what counts; null: nothing does.
+  void set_counter(WarpCounter* counter) { counter_ = counter; }
+
   // How often the blocks of all launches so far have gone from one barrier to the next: what a
   // kernel that needs more rounds for the same answer has more of.
   std::uint64_t interval_count() const { return interval_count_; }
@@ -75,6 +79,16 @@ class Machine {
   std::uint32_t StaticShared(std::uint32_t number) const { return 16 * (number + 1); }
   // To be asked in front of each jump back.
   bool IsEndless() { return --jumps_left_ == 0; }
+  // Of kernels with counts: at each run of instructions, and of each access to the device's memory.
+  void Enter(const Thread& thread, std::uint32_t block) {
+    if (counter_ != nullptr) counter_->Enter(thread.index, block);
+  }
+  void Loads(std::uint32_t size_bytes) {
+    if (counter_ != nullptr) counter_->Loads(size_bytes);
+  }
+  void Stores(std::uint32_t size_bytes) {
+    if (counter_ != nullptr) counter_->Stores(size_bytes);
+  }
 
   template <class T, std::size_t kCount>
   std::array<T, kCount> LoadParameter(Thread& thread, std::uint64_t address, std::uint32_t site) {
@@ -207,6 +221,7 @@ class Machine {
   const ModuleKernels* mutated_ = nullptr;
   std::uint32_t mutated_number_ = 0;
   std::uint64_t interval_count_ = 0;
+  WarpCounter* counter_ = nullptr;
 
   // Of the launch.
   const ModuleKernels* module_ = nullptr;

@@ -2,7 +2,9 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "kernels/cuda/launch/portable.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/cuda/ptx/kernels.h"
 #include "kernels/cuda/ptx/modules.h"
@@ -21,6 +24,8 @@ namespace {
 // More than any index that is off by a tile.
 constexpr std::size_t kGapBytes = 64 << 10;
 constexpr std::uint64_t kMostBlocks = 8;
+// Multiprocessors of the GPU whose grids are counted: an H100's or H200's.
+constexpr std::uint32_t kCountedProcessors = 132;
 
 std::string Readable(const char* name) {
   int status = 0;
@@ -50,6 +55,17 @@ FoundKernel FindKernel(const char* type_name) {
   KERF_CHECK(false);
 }
 
+// One for each tile, as far as there is room for them at once. A GPU starts those that find no
+// tile, too; they would be most of what a small batch costs, and say nothing of the kernel.
+template <class Type>
+std::uint32_t CountedBlocks(std::span<const std::uint8_t> bytes) {
+  typename Type::Args args;
+  KERF_CHECK(bytes.size() == sizeof args);
+  std::memcpy(&args, bytes.data(), sizeof args);
+  constexpr std::uint32_t kEach = std::max(ProcessorBlocks<Type>(), 1u);
+  return std::clamp<std::uint32_t>(Type::TileCount(args), 1, kCountedProcessors * kEach);
+}
+
 template <class Type>
 EmulatedKernel KernelOf(const std::shared_ptr<PtxMachine>& machine) {
   const FoundKernel found = FindKernel(typeid(Type).name());
@@ -58,7 +74,10 @@ EmulatedKernel KernelOf(const std::shared_ptr<PtxMachine>& machine) {
             LaunchShape shape;
             shape.thread_count = Type::kBlockThreads;
             shape.shared_bytes = sizeof(typename Type::Shared);
-            shape.block_count = static_cast<std::uint32_t>(machine->random.Between(1, kMostBlocks));
+            shape.block_count =
+                machine->is_counted
+                    ? CountedBlocks<Type>(args)
+                    : static_cast<std::uint32_t>(machine->random.Between(1, kMostBlocks));
             shape.seed = machine->random.Next();
             machine->machine.Run(*found.module, *found.kernel, args, shape);
           },

@@ -12,12 +12,18 @@
 #include "kernels/cuda/ptx/kernels.h"
 #include "kernels/cuda/ptx/machine.h"
 #include "kernels/cuda/ptx/memory.h"
+#include "kernels/cuda/ptx/warp_counter.h"
 
 namespace kerf::cuda::ptx {
 
 // What one device has. Not thread-safe.
 struct PtxMachine {
-  explicit PtxMachine(std::uint64_t seed) : random(seed) {}
+  // With `counter`, which outlives it, kernels that have counts are counted, and a launch has the
+  // blocks that a large GPU would have work for; else it has a few, as chance has it.
+  explicit PtxMachine(std::uint64_t seed, WarpCounter* counter = nullptr)
+      : random(seed), is_counted(counter != nullptr) {
+    machine.set_counter(counter);
+  }
   PtxMachine(const PtxMachine&) = delete;
   PtxMachine& operator=(const PtxMachine&) = delete;
 
@@ -26,6 +32,7 @@ struct PtxMachine {
   Machine machine{memory, findings};
   // Of the number of a launch's blocks, and of the order in which they and their threads run.
   Random random;
+  const bool is_counted;
   // That were launched so far.
   std::set<const Kernel*> launched;
 };

@@ -36,9 +36,11 @@ def variable(register):
 class Writer:
     """Of one kernel of a module: the statement of each instruction."""
 
-    def __init__(self, module, kernel, mutants):
+    def __init__(self, module, kernel, mutants, has_counts):
         self.module = module
         self.kernel = kernel
+        # Whether it says how much it loads from the device's memory, and stores there.
+        self.has_counts = has_counts
         # Of the program, or None: nothing can be changed when it runs.
         self.mutants = mutants
         # [(line, text)] of those that touch memory.
@@ -61,7 +63,7 @@ class Writer:
                 break
         else:
             self.fail(instruction)
-        text = self.with_flags(instruction, text)
+        text = self.with_flags(instruction, text) + self.traffic(instruction)
         if instruction.predicate is None:
             return text
         negation = "!" if instruction.is_negated else ""
@@ -75,6 +77,16 @@ class Writer:
         if not _is_flagging(instruction):
             text += "".join(f" q_{variable(register)} = 0;" for register in sorted(written & self.flagged))
         return text
+
+    def traffic(self, instruction):
+        parts = instruction.parts
+        if not self.has_counts or parts[0] not in ("ld", "st", "atom") or parts[1] != "global":
+            return ""
+        count = next((int(part[1:]) for part in parts if part in ("v2", "v4")), 1)
+        size_bytes = count * bits_of(parts[-1]) // 8
+        loads = f" m.Loads({size_bytes});" if parts[0] != "st" else ""
+        stores = f" m.Stores({size_bytes});" if parts[0] != "ld" else ""
+        return loads + stores
 
     def site(self, instruction):
         self.sites.append((instruction.line, instruction.text))

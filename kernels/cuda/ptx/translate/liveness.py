@@ -32,7 +32,7 @@ def successors_of(kernel, index):
     return follows
 
 
-def _blocks_of(kernel):
+def blocks_of(kernel):
     """[(first index, index behind the last)] of runs that nothing jumps into or out of."""
     starts = {0} | {index for index in kernel.labels.values() if index < len(kernel.body)}
     for index, instruction in enumerate(kernel.body):
@@ -45,7 +45,7 @@ def _blocks_of(kernel):
 def live_behind_barriers(kernel):
     """{index of a bar: the registers that are read behind it before they are written}, sorted."""
     touched = [registers_of(instruction) for instruction in kernel.body]
-    blocks = _blocks_of(kernel)
+    blocks = blocks_of(kernel)
     followers = {start: successors_of(kernel, end - 1) for start, end in blocks}
     live_at_start = {start: frozenset() for start, _ in blocks}
 

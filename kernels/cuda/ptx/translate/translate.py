@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes C++ of a file of PTX: a function for each kernel that runs one thread to its next barrier.
 
-translate.py [--mutants] PTX SYMBOL CPP: SYMBOL is the ModuleKernels of kernels/cuda/ptx/kernels.h that
-CPP defines. With --mutants each barrier can be left out, and each mask changed, when it runs.
+translate.py [--mutants | --counts] PTX SYMBOL CPP: SYMBOL is the ModuleKernels of kernels/cuda/ptx/kernels.h
+that CPP defines. With --mutants each barrier can be left out, and each mask changed, when it runs; with --counts
+it says which instructions it comes to (kernels/cuda/ptx/warp_counter.h).
 """
 
 import sys
@@ -51,17 +52,27 @@ class Mutants:
 class KernelText:
     """The C++ of one kernel."""
 
-    def __init__(self, module, number, mutants):
+    def __init__(self, module, number, mutants, has_counts):
         self.kernel = module.kernels[number]
         self.number = number
         self.mutants = mutants
-        self.writer = cpp_operations.Writer(module, self.kernel, mutants)
+        self.writer = cpp_operations.Writer(module, self.kernel, mutants, has_counts)
+        # {the index of its first instruction: (its number, its instructions)}
+        self.blocks = self.counted_blocks() if has_counts else {}
         self.live = liveness.live_behind_barriers(self.kernel)
         self.barriers = {index: place for place, index in enumerate(sorted(self.live), 1)}
         # By the index of what stands behind them.
         self.labels = {}
         for label, index in self.kernel.labels.items():
             self.labels.setdefault(index, []).append(label)
+
+    def counted_blocks(self):
+        """As above. A barrier ends one: its thread goes on when all others have come there."""
+        ends = []
+        for start, end in liveness.blocks_of(self.kernel):
+            ends += [index + 1 for index in range(start, end - 1) if self.kernel.body[index].parts[0] == "bar"]
+            ends.append(end)
+        return {start: (number, end - start) for number, (start, end) in enumerate(zip([0, *ends], ends))}
 
     def kept_words(self):
         return max(map(len, self.live.values()), default=0)
@@ -125,12 +136,18 @@ class KernelText:
         body = []
         for index, instruction in enumerate(self.kernel.body):
             body += [f" {label.replace('$', '_')}:;\n" for label in self.labels.get(index, ())]
+            if index in self.blocks:
+                body.append(f"  m.Enter(t, {self.blocks[index][0]});\n")
             body.append(self.instruction(index, instruction))
         body += [f" {label.replace('$', '_')}:;\n" for label in self.labels.get(len(self.kernel.body), ())]
         yield f"\nconst Site kSites{self.number}[] = {{\n"
         for line, text in self.writer.sites or [(0, "")]:
             yield f"  {{{line}, {quoted(text)}}},\n"
-        yield f"}};\n\nStop Run{self.number}(Machine& m, Thread& t) {{\n"
+        yield "};\n"
+        if self.blocks:
+            counts = ", ".join(str(count) for _, count in self.blocks.values())
+            yield f"\nconst std::uint32_t kBlocks{self.number}[] = {{{counts}}};\n"
+        yield f"\nStop Run{self.number}(Machine& m, Thread& t) {{\n"
         yield from self.declarations()
         yield from self.resumptions()
         yield from body
@@ -144,14 +161,14 @@ class KernelText:
     def entry(self):
         is_small = "true" if self.has_small_shared_stores() else "false"
         return (f"  {{{quoted(self.kernel.name)}, {self.kernel.parameter_bytes}, {self.kept_words()}, {is_small},\n"
-                f"   kSites{self.number}, Run{self.number}}},\n")
+                f"   kSites{self.number}, Run{self.number}{f', kBlocks{self.number}' if self.blocks else ''}}},\n")
 
 
-def translate(text, path, symbol, has_mutants):
+def translate(text, path, symbol, has_mutants=False, has_counts=False):
     """The C++ of a file of PTX."""
     module = ptx_text.parse(text, path)
     mutants = Mutants() if has_mutants else None
-    kernels = [KernelText(module, number, mutants) for number in range(len(module.kernels))]
+    kernels = [KernelText(module, number, mutants, has_counts) for number in range(len(module.kernels))]
     lines = [_HEAD]
     for kernel in kernels:
         lines += kernel.lines()
@@ -172,13 +189,12 @@ def translate(text, path, symbol, has_mutants):
 
 
 def main():
-    arguments = sys.argv[1:]
-    has_mutants = arguments[0] == "--mutants"
-    ptx, symbol, cpp = arguments[has_mutants:]
+    options = [argument for argument in sys.argv[1:] if argument in ("--mutants", "--counts")]
+    ptx, symbol, cpp = sys.argv[1 + len(options):]
     with open(ptx, encoding="ascii") as file:
         text = file.read()
     try:
-        made = translate(text, ptx.rsplit("/", 1)[-1], symbol, has_mutants)
+        made = translate(text, ptx.rsplit("/", 1)[-1], symbol, "--mutants" in options, "--counts" in options)
     except ptx_text.PtxError as error:
         sys.exit(f"translate.py: {error}\nWhat it knows stands in kernels/cuda/ptx/translate/cpp_operations.py.")
     with open(cpp, "w", encoding="ascii") as file:

@@ -29,8 +29,8 @@ def kernel_of(*lines):
     return _HEAD + "\n".join(lines) + "\nret;\n}\n"
 
 
-def translated(*lines, has_mutants=False):
-    return translate.translate(kernel_of(*lines), "kernel.ptx", "kKernel", has_mutants)
+def translated(*lines, **options):
+    return translate.translate(kernel_of(*lines), "kernel.ptx", "kKernel", **options)
 
 
 class TranslateTest(unittest.TestCase):
@@ -98,6 +98,21 @@ class TranslateTest(unittest.TestCase):
                     '18, "0x1f", 2, 2, "the mask 0x1f is 0xf"'):
             self.assertIn(f'  {{"Kernel", {row}}},\n', made)
         self.assertNotIn("mutant()", translated(*lines))
+
+    def test_counts_are_of_what_runs_without_a_jump(self):
+        lines = ("mov.u32 %r1, 1;", "@%p1 bra $L_on;", "ld.global.v2.u32 {%r2, %r3}, [%rd1];", "bar.sync 0;",
+                 "@%p2 st.global.u8 [%rd1], %r1;", "$L_on:", "atom.global.add.u32 %r4, [%rd1], %r1;")
+        made = translated(*lines, has_counts=True)
+        # To the jump; to the barrier; behind it; and from the label to the end.
+        self.assertIn("kBlocks0[] = {2, 2, 1, 2};", made)
+        self.assertIn("kSites0, Run0, kBlocks0}", made)
+        for text in ("  m.Enter(t, 0);\n  r1 = ", " bar_1:;\n  m.Enter(t, 2);\n", " _L_on:;\n  m.Enter(t, 3);\n",
+                     " m.Loads(8);\n", "if (p2) { m.StoreGlobal<U8, 1>", " m.Stores(1); }\n",
+                     " m.Loads(4); m.Stores(4);\n"):
+            self.assertIn(text, made)
+        plain = translated(*lines)
+        for text in ("Enter", "Loads", "Stores", "kBlocks"):
+            self.assertNotIn(text, plain)
 
 
 if __name__ == "__main__":
