@@ -126,6 +126,7 @@ absl::Status BatchSlot::TakeMemory() {
   in_ = pinned.first(in_bytes);
   bytes_ = in_.subspan(BytesOffset(limits_));
   out_ = pinned.subspan(out_offset);
+  back_ = std::make_unique_for_overwrite<std::uint8_t[]>(out_.size());
   KERF_ASSIGN_OR_RETURN(queue_, device_.MakeQueue());
   for (MomentId& moment : moments_) {
     KERF_ASSIGN_OR_RETURN(moment, device_.MakeMoment());
@@ -266,23 +267,34 @@ absl::Status BatchSlot::Repeat(const BatchSteps& steps, std::uint32_t strip_byte
   return absl::OkStatus();
 }
 
+absl::Status BatchSlot::CopyBack(std::size_t offset, std::size_t size_bytes,
+                                 const std::uint8_t* from) {
+  const std::span<std::uint8_t> to = out_.subspan(offset, size_bytes);
+  coming_back_.push_back(to);
+  return device_.CopyOut(queue_, to, from);
+}
+
+void BatchSlot::TakeBack() {
+  for (const std::span<std::uint8_t> part : coming_back_) {
+    std::copy(part.begin(), part.end(), back_.get() + (part.data() - out_.data()));
+  }
+  coming_back_.clear();
+}
+
 absl::Status BatchSlot::Fetch() {
   const OutOffsets offsets(limits_);
-  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SelectedCuts)),
-                                       BytesOf(memory_.selection.cuts)));
+  coming_back_.clear();
+  KERF_RETURN_IF_ERROR(
+      CopyBack(0, pieces_.size() * sizeof(SelectedCuts), BytesOf(memory_.selection.cuts)));
   stage_ = Stage::kSelecting;
   if (plan_->selection == Selection::kDevice) {
-    return device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
-                           BytesOf(memory_.selection.chunk_count));
+    return CopyBack(offsets.count, sizeof(std::uint32_t), BytesOf(memory_.selection.chunk_count));
   }
   const PrefixSums& nodes = memory_.selection.piece_nodes;
-  KERF_RETURN_IF_ERROR(device_.CopyOut(
-      queue_, out_.subspan(offsets.node_items, pieces_.size() * sizeof(std::uint32_t)),
-      BytesOf(nodes.items)));
-  return device_.CopyOut(
-      queue_,
-      out_.subspan(offsets.node_totals, ScanTotalCount(pieces_.size()) * sizeof(std::uint32_t)),
-      BytesOf(nodes.totals));
+  KERF_RETURN_IF_ERROR(
+      CopyBack(offsets.node_items, pieces_.size() * sizeof(std::uint32_t), BytesOf(nodes.items)));
+  return CopyBack(offsets.node_totals, ScanTotalCount(pieces_.size()) * sizeof(std::uint32_t),
+                  BytesOf(nodes.totals));
 }
 
 // The host knows only now how much there is to fetch.
@@ -295,26 +307,24 @@ absl::Status BatchSlot::FetchRest() {
       return absl::InternalError(
           ToAbsl(Cat("the device has found ", node_count, " nodes, more than fit the batch")));
     }
-    return device_.CopyOut(queue_,
-                           out_.subspan(offsets.candidates, node_count * sizeof(std::uint32_t)),
-                           BytesOf(memory_.selection.candidates));
+    return CopyBack(offsets.candidates, node_count * sizeof(std::uint32_t),
+                    BytesOf(memory_.selection.candidates));
   }
   std::uint32_t chunk_count = 0;
-  std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
+  std::memcpy(&chunk_count, back_.get() + offsets.count, sizeof chunk_count);
   if (chunk_count > MaxChunkCount(selection)) {
     return absl::InternalError(
         ToAbsl(Cat("the device has found ", chunk_count, " chunks, more than fit the batch")));
   }
-  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_,
-                                       out_.subspan(offsets.chunks, chunk_count * sizeof(Chunk)),
-                                       BytesOf(memory_.selection.chunks)));
-  return device_.CopyOut(queue_, out_.subspan(offsets.digests, chunk_count * sizeof(DigestWords)),
-                         BytesOf(memory_.digests));
+  KERF_RETURN_IF_ERROR(
+      CopyBack(offsets.chunks, chunk_count * sizeof(Chunk), BytesOf(memory_.selection.chunks)));
+  return CopyBack(offsets.digests, chunk_count * sizeof(DigestWords), BytesOf(memory_.digests));
 }
 
 absl::StatusOr<bool> BatchSlot::IsDone() {
   KERF_ASSIGN_OR_RETURN(const bool is_done, device_.IsDone(queue_));
   if (!is_done) return false;
+  TakeBack();
   if (stage_ == Stage::kSelecting) {
     KERF_RETURN_IF_ERROR(FetchRest());
     KERF_RETURN_IF_ERROR(Note(kCopiedOut));
@@ -357,21 +367,21 @@ absl::StatusOr<BatchTimes> BatchSlot::TimesOfBatch() {
 
 std::uint32_t BatchSlot::FirstNodeOf(std::size_t piece) const {
   const OutOffsets offsets(limits_);
-  const PrefixSums sums{reinterpret_cast<std::uint32_t*>(out_.data() + offsets.node_items),
-                        reinterpret_cast<std::uint32_t*>(out_.data() + offsets.node_totals)};
+  const PrefixSums sums{reinterpret_cast<std::uint32_t*>(back_.get() + offsets.node_items),
+                        reinterpret_cast<std::uint32_t*>(back_.get() + offsets.node_totals)};
   return sums.Before(static_cast<std::uint32_t>(piece), static_cast<std::uint32_t>(pieces_.size()));
 }
 
 // Its first node is the piece's beginning.
 std::span<const std::uint32_t> BatchSlot::CandidatesOf(std::size_t piece) const {
   const auto* const candidates =
-      reinterpret_cast<const std::uint32_t*>(out_.data() + OutOffsets(limits_).candidates);
+      reinterpret_cast<const std::uint32_t*>(back_.get() + OutOffsets(limits_).candidates);
   return {candidates + FirstNodeOf(piece) + 1, candidates + FirstNodeOf(piece + 1)};
 }
 
 // So for candidates: in their piece, one behind the other.
 absl::Status BatchSlot::CheckCandidates() const {
-  const auto* const cuts = reinterpret_cast<const SelectedCuts*>(out_.data());
+  const auto* const cuts = reinterpret_cast<const SelectedCuts*>(back_.get());
   const std::uint32_t node_count = FirstNodeOf(pieces_.size());
   for (std::size_t index = 0; index < pieces_.size(); ++index) {
     const SlotPiece& piece = pieces_[index];
@@ -399,10 +409,10 @@ absl::Status BatchSlot::CheckCandidates() const {
 // less than one.
 absl::Status BatchSlot::CheckCuts() const {
   const OutOffsets offsets(limits_);
-  const auto* const cuts = reinterpret_cast<const SelectedCuts*>(out_.data());
-  const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
+  const auto* const cuts = reinterpret_cast<const SelectedCuts*>(back_.get());
+  const auto* const chunks = reinterpret_cast<const Chunk*>(back_.get() + offsets.chunks);
   std::uint32_t chunk_count = 0;
-  std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
+  std::memcpy(&chunk_count, back_.get() + offsets.count, sizeof chunk_count);
   const std::uint32_t min_bytes =
       std::visit([](const auto& rule) { return rule.MinChunkBytes(); }, plan_->cut_rule);
   std::uint64_t first_chunk = 0;
@@ -440,7 +450,7 @@ absl::Status BatchSlot::CheckCuts() const {
 bool BatchSlot::TakeCandidates(std::size_t piece, std::vector<std::uint32_t>& candidates) const {
   KERF_CHECK(stage_ == Stage::kDone && piece < pieces_.size());
   KERF_CHECK(plan_->selection == Selection::kHost);
-  if (reinterpret_cast<const SelectedCuts*>(out_.data())[piece].needs_cpu != 0) return false;
+  if (reinterpret_cast<const SelectedCuts*>(back_.get())[piece].needs_cpu != 0) return false;
   candidates.clear();
   const std::uint32_t shift = Candidate(pieces_[piece].offset, 0);
   for (const std::uint32_t candidate : CandidatesOf(piece)) {
@@ -459,10 +469,10 @@ bool BatchSlot::TakeCuts(std::size_t piece, PieceCuts& cuts) const {
     return true;
   }
   const OutOffsets offsets(limits_);
-  const SelectedCuts& found = reinterpret_cast<const SelectedCuts*>(out_.data())[piece];
+  const SelectedCuts& found = reinterpret_cast<const SelectedCuts*>(back_.get())[piece];
   if (found.needs_cpu != 0) return false;
-  const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
-  const std::uint8_t* const digests = out_.data() + offsets.digests;
+  const auto* const chunks = reinterpret_cast<const Chunk*>(back_.get() + offsets.chunks);
+  const std::uint8_t* const digests = back_.get() + offsets.digests;
   cuts.chunks.resize(found.chunk_count);
   for (std::uint32_t number = 0; number < found.chunk_count; ++number) {
     const std::size_t index = std::size_t{found.first_chunk} + number;

@@ -134,6 +134,9 @@ class BatchSlot {
                                  std::uint32_t strip_bytes);
   absl::Status RunPlan(const std::shared_ptr<const BatchPlan>& plan);
   absl::Status FetchRest();
+  // Asks for what belongs to `offset` of what comes back.
+  absl::Status CopyBack(std::size_t offset, std::size_t size_bytes, const std::uint8_t* from);
+  void TakeBack();
   absl::Status Note(Moment moment) { return device_.Note(queue_, moments_[moment]); }
   absl::Status TakeTimes();
   absl::StatusOr<BatchTimes> TimesOfBatch();
@@ -150,7 +153,12 @@ class BatchSlot {
   std::span<std::uint8_t> in_;
   std::span<std::uint8_t> bytes_;
   SlotMemory memory_;
+  // Where the device writes what comes back, and the same when it has come: what is looked at does
+  // not change any more, whatever the device does.
   std::span<std::uint8_t> out_;
+  std::unique_ptr<std::uint8_t[]> back_;
+  // Of out_: what is on its way.
+  std::vector<std::span<std::uint8_t>> coming_back_;
   // The last one that was run first.
   std::vector<Recorded> recorded_;
   std::optional<Repeated> repeated_;

@@ -1,4 +1,5 @@
-// Where the time of a batch went, by the clock of an emulated device.
+// A batch's way: what comes back of it, and where its time went, by the clock of an emulated
+// device.
 #include "kernels/cuda/pipeline/batch_slot.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/test_seed.h"
@@ -44,6 +46,45 @@ void WaitFor(BatchSlot& slot) {
 nanoseconds SumOf(const BatchTimes& times) {
   return times.copy_in + times.mark + times.select + times.digest.value_or(nanoseconds(0)) +
          times.copy_out;
+}
+
+// Remembers where its pinned memory ends.
+class PinnedDevice final : public FaultyDevice {
+ public:
+  explicit PinnedDevice(std::unique_ptr<Device> device) : FaultyDevice(std::move(device), {}) {}
+
+  absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override {
+    auto pinned = FaultyDevice::AllocatePinned(size_bytes);
+    if (pinned.ok()) end_ = pinned->data() + pinned->size();
+    return pinned;
+  }
+  const std::uint8_t* end() const { return end_; }
+
+ private:
+  const std::uint8_t* end_ = nullptr;
+};
+
+// What has been looked at is what is taken: a device that is broken may write at any time.
+TEST(BatchSlotTest, WhatADeviceWritesLaterChangesNothing) {
+  PinnedDevice device(std::make_unique<EmulatedDevice>(
+      EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = TestSeed()}));
+  const auto slot = *BatchSlot::Make(device, kLimits);
+  WaitFor(*slot);
+  for (const DigestAlgorithm algorithm : {DigestAlgorithm::kBlake3, DigestAlgorithm::kXxh3_128}) {
+    const auto plan = PlanOf(kGear, algorithm);
+    constexpr std::uint32_t kBytes = 48 << 10;
+    const auto bytes = MakeInput("random", TestSeed(), kBytes);
+    std::copy(bytes.begin(), bytes.end(), slot->bytes().begin());
+    const SlotPiece piece{0, kBytes, true};
+    ASSERT_TRUE(slot->Start(plan, {&piece, 1}).ok());
+    WaitFor(*slot);
+    // Behind the batch lies what comes back.
+    std::uint8_t* const behind = slot->bytes().data() + slot->bytes().size();
+    std::fill_n(behind, device.end() - behind, std::uint8_t{0xFF});
+    PieceCuts cuts;
+    ASSERT_TRUE(slot->TakeCuts(0, cuts));
+    EXPECT_EQ(cuts.chunks, CutPieceOnCpu(*plan->chunker, algorithm, bytes, true).chunks);
+  }
 }
 
 class BatchTimesTest : public testing::Test {
