@@ -81,12 +81,34 @@ TEST_F(RunTest, ASanitizerThatDoesNotKnowTheGpuFailsNothing) {
   Write("bin/compute-sanitizer", "echo '========= Error: Device not supported'; exit 255");
   const CommandOutcome outcome = Start("");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("memcheck: NOT RUN: compute-sanitizer does not work"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("memcheck: NOT RUN: compute-sanitizer does not work with this "
+                        "GPU or machine: ========= Error: Device not supported\n"));
   EXPECT_THAT(outcome.text, HasSubstr("fuzz: passed"));
   Write("bin/compute-sanitizer", "echo '========= ERROR SUMMARY: 1 error'; exit 9");
   const CommandOutcome found = Start("");
   EXPECT_EQ(found.code, 1) << found.text;
   EXPECT_THAT(found.text, HasSubstr("initcheck: FAILED: exit code 9"));
+}
+
+// Whatever it is that keeps the sanitizer from starting the program: that is none of the GPU's
+// faults. What a program that was started says of the GPU is.
+TEST_F(RunTest, ASanitizerThatStartsNothingFailsNothing) {
+  std::filesystem::create_directory(folder_ + "/bin");
+  Write("gpu_check", "echo gpu_check 1: a GPU; exit $(cat code 2>/dev/null || echo 0)");
+  Write("bin/compute-sanitizer", "echo '========= Error: no injection library'; exit 1");
+  CommandOutcome outcome = Start("");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("or machine: ========= Error: no injection library\n"));
+  Write("bin/compute-sanitizer", "exit 127");
+  outcome = Start("");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("synccheck: NOT RUN: "));
+  EXPECT_THAT(outcome.text, HasSubstr("or machine: exit code 127\n"));
+  Write("bin/compute-sanitizer", "shift 4; echo 6 >code; \"$@\"; status=$?; rm code; exit $status");
+  outcome = Start("");
+  EXPECT_EQ(outcome.code, 6) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("racecheck: FAILED: the GPU differs from the CPU"));
 }
 
 TEST_F(RunTest, RecordsClocks) {
