@@ -1,11 +1,14 @@
 #include "kernels/cuda/device/faulty_device.h"
 
+#include <thread>
+
 #include "base/status.h"
 
 namespace kerf::cuda {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
+constexpr std::chrono::milliseconds kHangingPause{1};
 
 }  // namespace
 
@@ -17,6 +20,9 @@ absl::Status FaultyDevice::Call() {
   const bool was_lost = IsTime(Fault::Kind::kLost);
   if (was_lost) ++late_call_count_;
   ++call_count_;
+  while (IsTime(Fault::Kind::kHangs) && !(fault_.is_released && fault_.is_released())) {
+    std::this_thread::sleep_for(kHangingPause);
+  }
   if (IsTime(Fault::Kind::kLost)) return absl::InternalError("the test has lost this device");
   return absl::OkStatus();
 }

@@ -35,6 +35,8 @@ struct Fault {
     kNoClock,
     // It cannot run one kernel.
     kRefuses,
+    // The call does not return, nor any after it, until is_released says so.
+    kHangs,
   };
   Kind kind = Kind::kNone;
   // From this call on, counted from 0.
@@ -43,6 +45,8 @@ struct Fault {
   std::size_t kernel = 0;
   // Of kSlow.
   std::chrono::milliseconds delay{0};
+  // Of kHangs; empty: never. Asked again and again, by the thread that calls.
+  std::function<bool()> is_released = {};
 };
 
 // Not thread-safe.

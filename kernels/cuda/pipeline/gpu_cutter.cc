@@ -17,6 +17,8 @@ namespace {
 
 // Between two looks at a device that works.
 constexpr std::chrono::microseconds kPollPause{20};
+// Between two looks at its calls.
+constexpr std::chrono::milliseconds kWatchPause{100};
 // How much later than asked for the system may end such a pause: by itself it takes 50 us.
 constexpr unsigned long kTimerSlackNanoseconds = 1'000;
 
@@ -42,6 +44,7 @@ absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Devi
     return absl::UnavailableError(ToAbsl(Cat(cutter->device_info_.name, ": ", MessageOf(status))));
   }
   cutter->thread_ = std::thread([raw = cutter.get()] { raw->Run(); });
+  cutter->watching_thread_ = std::thread([raw = cutter.get()] { raw->Watch(); });
   if (cutter->options_.audit_period > 0) {
     cutter->audit_thread_ = std::thread([raw = cutter.get()] { raw->Audit(); });
   }
@@ -55,7 +58,16 @@ GpuCutter::GpuCutter(std::unique_ptr<Device> device, GpuCutterOptions options)
 
 GpuCutter::~GpuCutter() {
   Close();
+  if (calls_->is_given_up()) KeepBatchesForEver(std::move(batches_));
   if (!health().ok()) KeepForEver(std::move(device_));
+}
+
+// A call that returns after all goes on with its batch.
+void GpuCutter::KeepBatchesForEver(std::vector<std::unique_ptr<Batch>> batches) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::vector<std::unique_ptr<Batch>>>;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(batches));
 }
 
 void GpuCutter::Close() {
@@ -65,7 +77,16 @@ void GpuCutter::Close() {
     is_stopping_ = true;
   }
   has_work_.notify_all();
-  thread_.join();
+  {
+    std::unique_lock lock(mutex_);
+    ending_.wait(lock, [this] { return has_ended_; });
+  }
+  watching_thread_.join();
+  if (calls_->is_given_up()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
   if (!audit_thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -205,15 +226,19 @@ void GpuCutter::Run() {
     Batch* const next = NextToStart();
     Batch* const audited = NextAudited();
     if (next == nullptr && audited == nullptr && running_.empty()) {
-      if (is_stopping_ && filling_.empty() && audit_count_ == 0) return;
+      if (is_stopping_ && filling_.empty() && audit_count_ == 0) {
+        has_ended_ = true;
+        ending_.notify_all();
+        return;
+      }
       // Whoever copies or audits something says when it is done.
       has_work_.wait(lock);
       continue;
     }
     lock.unlock();
     if (audited != nullptr) Judge(audited);
-    if (next != nullptr) StartOne(next);
-    LookAtRunning();
+    if (next != nullptr && !StartOne(next)) return;
+    if (!LookAtRunning()) return;
     if (next == nullptr && !running_.empty()) {
       if (options_.idle) {
         options_.idle();
@@ -225,20 +250,36 @@ void GpuCutter::Run() {
   }
 }
 
-void GpuCutter::StartOne(Batch* batch) {
-  if (is_lost()) return HandBack(batch);
+bool GpuCutter::StartOne(Batch* batch) {
+  if (is_lost()) {
+    HandBack(batch);
+    return true;
+  }
   running_.push_back(batch);
   batch->waited = Clock::duration(0);
-  const absl::Status status = batch->slot->Start(batch->plan, batch->pieces);
+  // What the call needs is this thread's own: the batch may be handed back while it is held.
+  const std::shared_ptr<CallWatch> calls = calls_;
+  const std::shared_ptr<const BatchPlan> plan = batch->plan;
+  const std::vector<SlotPiece> pieces = batch->pieces;
+  calls->Begin();
+  const absl::Status status = batch->slot->Start(plan, pieces);
+  if (!calls->End()) return false;
   if (!status.ok()) Lose(status);
+  return true;
 }
 
-void GpuCutter::LookAtRunning() {
+bool GpuCutter::LookAtRunning() {
+  const std::shared_ptr<CallWatch> calls = calls_;
   const auto step = look_clock_.Look();
   for (std::size_t index = 0; index < running_.size();) {
     Batch* const batch = running_[index];
+    calls->Begin();
     const absl::StatusOr<bool> is_done = batch->slot->IsDone();
-    if (!is_done.ok()) return Lose(is_done.status());
+    if (!calls->End()) return false;
+    if (!is_done.ok()) {
+      Lose(is_done.status());
+      return true;
+    }
     if (*is_done) {
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
       HasCome(batch);
@@ -246,10 +287,33 @@ void GpuCutter::LookAtRunning() {
     }
     batch->waited += step;
     if (batch->waited > options_.batch_timeout) {
-      return Lose(absl::DeadlineExceededError(
+      Lose(absl::DeadlineExceededError(
           ToAbsl(Cat("a batch has not come back for ", options_.batch_timeout.count(), " ms"))));
+      return true;
     }
     ++index;
+  }
+  return true;
+}
+
+// The thread that is held in a call can answer nobody. So what it has had is taken from it, and
+// what it would have done is done here.
+void GpuCutter::Watch() {
+  const auto most = options_.call_timeout.value_or(std::max(kCallTimeout, options_.batch_timeout));
+  std::uint64_t call = CallWatch::kIdle;
+  Clock::duration held{0};
+  LookClock look_clock;
+  std::unique_lock lock(mutex_);
+  while (!ending_.wait_for(lock, kWatchPause, [this] { return has_ended_; })) {
+    const auto step = look_clock.Look();
+    const std::uint64_t current = calls_->current();
+    held = current == call && call != CallWatch::kIdle ? held + step : Clock::duration(0);
+    call = current;
+    if (held <= most || !calls_->GiveUp(call)) continue;
+    lock.unlock();
+    Lose(absl::DeadlineExceededError(
+        ToAbsl(Cat("a call of its driver has not returned for ", most.count(), " ms"))));
+    return Run();
   }
 }
 

@@ -21,6 +21,7 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/call_watch.h"
 #include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/kernel_loading.h"
 #include "kernels/cuda/pipeline/left_out_plans.h"
@@ -28,6 +29,10 @@
 #include "kernels/cuda/pipeline/piece_cuts.h"
 
 namespace kerf::cuda {
+
+// A call queues something or asks for something: a driver that is well has done in microseconds,
+// one that makes a graph for the first time in some tens of milliseconds.
+inline constexpr std::chrono::milliseconds kCallTimeout{30'000};
 
 struct GpuCutterOptions {
   // Batches on their way at once; each takes SlotDeviceBytes of the device's memory, which is some
@@ -39,6 +44,9 @@ struct GpuCutterOptions {
   std::chrono::microseconds max_delay{500};
   // A batch that has not come back by then never will: the device is lost.
   std::chrono::milliseconds batch_timeout{2'000};
+  // So for a call of the driver that has not returned. nullopt: kCallTimeout, or batch_timeout if
+  // that is longer.
+  std::optional<std::chrono::milliseconds> call_timeout;
   // One batch in so many is cut by the CPU as well and compared, before it is answered; 0: none.
   std::uint64_t audit_period = 1'000;
   // How long its kernels may take to be ready, and what is called where that takes long.
@@ -132,12 +140,13 @@ class GpuCutter {
   // Null: none, now.
   Batch* FindBatch(const std::shared_ptr<const BatchPlan>& plan, std::size_t size_bytes);
 
-  // Of the device's thread.
+  // Of the device's thread. What calls the device is false when the call was given up: another
+  // thread has become the device's then, and this one ends at once.
   void Run();
   Batch* NextToStart();
   Batch* NextAudited();
-  void StartOne(Batch* batch);
-  void LookAtRunning();
+  bool StartOne(Batch* batch);
+  bool LookAtRunning();
   void HasCome(Batch* batch);
   void Judge(Batch* batch);
   void Answer(Batch* batch);
@@ -145,6 +154,10 @@ class GpuCutter {
   void HandBack(Batch* batch);
   void SendAnswers(Batch* batch, const GpuCounters& added);
   void Lose(const absl::Status& why);
+
+  // Of the thread that looks whether calls return. It becomes the device's when one does not.
+  void Watch();
+  static void KeepBatchesForEver(std::vector<std::unique_ptr<Batch>> batches);
 
   // Of the auditing thread.
   void Audit();
@@ -173,13 +186,19 @@ class GpuCutter {
   GpuCounters counters_;
   bool is_stopping_ = false;
   bool audits_no_more_ = false;
+  // Of Run, whichever thread runs it.
+  std::condition_variable ending_;
+  bool has_ended_ = false;
 
   // Of the device's thread alone.
   std::deque<Batch*> running_;
   std::vector<PieceAnswer> answers_;
   std::uint64_t batch_number_ = 0;
   LookClock look_clock_;
+  // Outlives a call that does not return.
+  const std::shared_ptr<CallWatch> calls_ = std::make_shared<CallWatch>();
   std::thread thread_;
+  std::thread watching_thread_;
   std::thread audit_thread_;
 };
 

@@ -294,6 +294,44 @@ TEST(GpuCutterTest, IsClosedWhileABatchIsAudited) {
   EXPECT_FALSE((*cutter)->TryCut(audited.plan, {}, true, taker));
 }
 
+// A driver that holds a call for ever holds neither streams nor who closes, whichever call it is:
+// one of those that start a batch, or that ask whether it is done.
+TEST(GpuCutterTest, ACallThatNeverReturnsHoldsNobody) {
+  const auto plan = PlanOf(kProfiles[0], DigestAlgorithm::kBlake3);
+  const auto bytes = MakeInput("random", TestSeed(), 30'000);
+  const PieceCuts expected = CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, bytes, true);
+  // The first one notes a moment, and about the tenth asks.
+  for (const std::uint64_t call : {0u, 1u, 40u}) {
+    const auto is_armed = std::make_shared<std::atomic<bool>>(false);
+    const auto is_released = std::make_shared<std::atomic<bool>>(false);
+    Fault fault{.kind = Fault::Kind::kHangs, .call = call};
+    fault.is_released = [is_released] { return is_released->load(); };
+    GpuCutterOptions options = SmallOptions();
+    // A call that takes the emulator longer than that is given up, too, and returns.
+    options.call_timeout = std::chrono::milliseconds(500);
+    int lost_count = 0;
+    options.on_lost = [&](const absl::Status&) { ++lost_count; };
+    auto cutter =
+        GpuCutter::Start(std::make_unique<FaultyDevice>(MakeEmulated(TestSeed()), fault,
+                                                        [is_armed] { return is_armed->load(); }),
+                         options);
+    ASSERT_TRUE(cutter.ok()) << cutter.status();
+    *is_armed = true;
+    while ((*cutter)->health().ok()) {
+      EXPECT_TRUE(CutAndWait(**cutter, plan, bytes, true).chunks == expected.chunks);
+    }
+    EXPECT_THAT((*cutter)->health().ToString(), HasSubstr("call of its driver has not returned"));
+    EXPECT_EQ((*cutter)->pending_bytes(), 0u);
+    EXPECT_FALSE((*cutter)->TryCut(plan, bytes, true, std::make_shared<Recorder>()));
+    (*cutter)->Close();
+    EXPECT_EQ(lost_count, 1);
+    cutter->reset();
+    // A call that returns when all is gone finds what it needs.
+    *is_released = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 // Calls that a run makes before and after the self-test.
 struct CallCounts {
   std::uint64_t start = 0;

@@ -22,6 +22,7 @@ namespace {
 constexpr std::pair<std::string_view, Fault::Kind> kFaults[] = {
     {"lost", Fault::Kind::kLost},
     {"silent", Fault::Kind::kSilent},
+    {"hangs", Fault::Kind::kHangs},
     {"wrong", Fault::Kind::kWrongBits},
     {"wrong-digest", Fault::Kind::kWrongDigest},
     {"slow", Fault::Kind::kSlow}};

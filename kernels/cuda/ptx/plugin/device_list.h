@@ -32,7 +32,7 @@ struct ListedDevice {
 //   shared=BYTES     a block has so much shared memory
 //   load_ms=MS       until its kernels are ready
 //   refuses=KERNEL   cannot run that one of kernel_list.h, by the name of its type
-//   fault=KIND       lost, silent, wrong, wrong-digest or slow (Fault::Kind)
+//   fault=KIND       lost, silent, hangs, wrong, wrong-digest or slow (Fault::Kind)
 //   call=N           from this call on
 //   delay_ms=MS      of one that is slow
 //   armed=PATH       calls are counted from when there is such a file

@@ -1,6 +1,7 @@
 // The process of one device that runs the PTX that ships: answers, on standard input, which is a
 // socket, what the plug-in asks (device_calls.h). `ptx_devices NUMBER`, of those that
 // kDevicesVariable lists (device_list.h). Ends when the plug-in is gone.
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,12 @@ absl::StatusOr<Given> Nothing(const absl::Status& status) {
   return Given{};
 }
 
+// A device that hangs ends with who has called it.
+bool IsPluginGone() {
+  pollfd socket{.fd = kSocket, .events = POLLRDHUP, .revents = 0};
+  return poll(&socket, 1, /*timeout=*/0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
 class Server {
  public:
   explicit Server(std::size_t number) : number_(number) {}
@@ -105,6 +112,8 @@ class Server {
     Given given{devices.size(), {}};
     if (number_ >= devices.size()) return given;
     const ListedDevice& listed = devices[number_];
+    Fault fault = listed.fault;
+    fault.is_released = IsPluginGone;
     EmulatedDeviceOptions options = PtxDeviceOptions(std::make_shared<PtxMachine>(listed.seed));
     options.shared_bytes = listed.shared_bytes;
     options.load_time = listed.load_time;
@@ -114,7 +123,7 @@ class Server {
     info.memory_bytes = emulated->info().memory_bytes;
     given.payload.resize(sizeof info);
     std::memcpy(given.payload.data(), &info, sizeof info);
-    device_ = std::make_unique<FaultyDevice>(std::move(emulated), listed.fault, listed.is_armed);
+    device_ = std::make_unique<FaultyDevice>(std::move(emulated), fault, listed.is_armed);
     return given;
   }
 
