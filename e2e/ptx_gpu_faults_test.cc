@@ -118,5 +118,19 @@ TEST_F(PtxGpuFaultsTest, OneThatIsReadyAfterHalfAMinuteIsUsed) {
   EXPECT_THAT(world_.StopServer(), HasSubstr("GPU 0 is still loading its kernels"));
 }
 
+// A call that its driver never returns from: the stream has the CPU's answers, and kerfd ends when
+// it is told to.
+TEST_F(PtxGpuFaultsTest, ACallThatNeverReturnsHoldsNoStreamAndNoDrain) {
+  StartServer(Cat("fault=hangs,call=3,armed=", armed()));
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_EQ(Upload("gear-8k", v1::DIGEST_ALGORITHM_BLAKE3, {RandomText(kFileBytes)}), kOnGpu);
+  Arm();
+  EXPECT_EQ(Upload("gear-8k", v1::DIGEST_ALGORITHM_BLAKE3, {RandomText(kFileBytes)}), kOnGpu);
+  EXPECT_EQ(Metric("kerf_gpus{state=\"lost\"}"), 1);
+  EXPECT_GE(Metric("kerf_gpu_fallbacks_total{reason=\"lost\"}"), 1);
+  EXPECT_THAT(world_.StopServer(),
+              HasSubstr("PTX is lost: a call of its driver has not returned for 30000 ms"));
+}
+
 }  // namespace
 }  // namespace kerf::e2e
