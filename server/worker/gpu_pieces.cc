@@ -67,7 +67,7 @@ std::shared_ptr<StreamCall> GpuPieces::Send(const CutBuffer& cutter, std::size_t
   if (!is_used()) return nullptr;
   Bytes uncut = cutter.uncut();
   uncut = uncut.first(std::min(uncut.size(), context_->gpus->max_piece_bytes()));
-  if (uncut.size() < std::max(min_bytes, context_->gpus->min_piece_bytes())) return nullptr;
+  if (uncut.size() < std::max(min_bytes, context_->gpus->min_piece_bytes(*plan_))) return nullptr;
   if (piece_ == nullptr) piece_ = std::make_shared<Piece>(strand_, context_->metrics);
   std::shared_ptr<StreamCall> call = Piece::CallOf(piece_, uncut.size());
   if (!context_->gpus->TryCut(plan_, uncut, /*is_end=*/false, piece_)) return nullptr;

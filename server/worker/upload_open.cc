@@ -98,8 +98,12 @@ std::shared_ptr<const cuda::BatchPlan> Upload::GpuPlan() const {
   const UploadProfile& profile = session_.parameters().profile;
   if (context_.gpus == nullptr || profile.criterion.has_value()) return nullptr;
   // Where no piece is so large the CPU has all of them, and need not keep as much for them.
-  if (GpuBufferBytes() < context_.gpus->min_piece_bytes()) return nullptr;
-  return context_.gpus->PlanOf(profile.rule, session_.parameters().repository.digest_algorithm);
+  const std::size_t most_bytes = GpuBufferBytes();
+  if (most_bytes < context_.gpus->min_piece_bytes()) return nullptr;
+  auto plan =
+      context_.gpus->PlanOf(profile.rule, session_.parameters().repository.digest_algorithm);
+  if (plan == nullptr || most_bytes < context_.gpus->min_piece_bytes(*plan)) return nullptr;
+  return plan;
 }
 
 std::size_t Upload::GpuBufferBytes() const {

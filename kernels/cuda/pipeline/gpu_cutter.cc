@@ -120,9 +120,10 @@ absl::Status GpuCutter::TakeSlots() {
 absl::Status GpuCutter::TestItself() {
   BatchSlot& slot = *batches_.front()->slot;
   KERF_ASSIGN_OR_RETURN(left_out_, TestDevice(slot, options_.batch_timeout));
-  if (!options_.min_piece_bytes.has_value()) {
-    KERF_ASSIGN_OR_RETURN(options_.min_piece_bytes,
-                          MeasureCrossover(slot, left_out_, options_.batch_timeout));
+  if (options_.min_piece_bytes.has_value()) {
+    crossovers_ = Crossovers(*options_.min_piece_bytes);
+  } else {
+    KERF_ASSIGN_OR_RETURN(crossovers_, MeasureCrossovers(slot, left_out_, options_.batch_timeout));
   }
   // Nobody may ever ask for those.
   return slot.ForgetPlans();

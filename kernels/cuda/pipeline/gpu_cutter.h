@@ -22,6 +22,7 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/call_watch.h"
+#include "kernels/cuda/pipeline/crossovers.h"
 #include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/kernel_loading.h"
 #include "kernels/cuda/pipeline/left_out_plans.h"
@@ -52,7 +53,8 @@ struct GpuCutterOptions {
   // How long its kernels may take to be ready, and what is called where that takes long.
   LoadLimits load;
   std::function<void()> on_slow_load;
-  // Smaller pieces are cut faster by a core of the CPU; nullopt: measured at start.
+  // Smaller pieces are cut faster by a core of the CPU; nullopt: measured at start, for each digest
+  // and for several lengths of chunks.
   std::optional<std::size_t> min_piece_bytes;
   // Called once, when the device is lost, from the thread that runs it. It may not wait.
   std::function<void(const absl::Status& why)> on_lost;
@@ -81,8 +83,10 @@ class GpuCutter {
   const DeviceInfo& device_info() const { return device_info_; }
   // A larger piece is not taken.
   std::size_t max_piece_bytes() const { return options_.slot.batch_bytes; }
-  // A smaller one had better be cut by the CPU; SIZE_MAX if the CPU is always faster.
-  std::size_t min_piece_bytes() const { return *options_.min_piece_bytes; }
+  // A smaller one had better be cut by the CPU; SIZE_MAX if the CPU is always faster. Of a plan,
+  // and the least of all plans.
+  std::size_t min_piece_bytes(const BatchPlan& plan) const { return crossovers_.Of(plan); }
+  std::size_t min_piece_bytes() const { return crossovers_.least(); }
 
   // What the CPU has to cut, because the device cannot run it.
   const LeftOutPlans& left_out() const { return left_out_; }
@@ -167,6 +171,7 @@ class GpuCutter {
   const DeviceInfo device_info_;
   GpuCutterOptions options_;
   LeftOutPlans left_out_;
+  Crossovers crossovers_;
   std::vector<std::unique_ptr<Batch>> batches_;
   std::atomic<std::size_t> pending_bytes_{0};
   std::atomic<bool> is_lost_{false};

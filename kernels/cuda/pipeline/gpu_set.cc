@@ -34,6 +34,15 @@ void GpuSet::Close() {
   for (const Member& member : members_) member.gpu->Close();
 }
 
+std::size_t GpuSet::min_piece_bytes(const BatchPlan& plan) const {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const Member& member : members_) {
+    if (member.gpu->left_out().Has(plan)) continue;
+    least = std::min(least, member.gpu->min_piece_bytes(plan));
+  }
+  return least;
+}
+
 bool GpuSet::is_usable() const { return LeastBusy(nullptr, max_piece_bytes_, 0) != nullptr; }
 
 std::shared_ptr<const BatchPlan> GpuSet::PlanOf(const Profile& profile,
@@ -72,8 +81,11 @@ const GpuSet::Member* GpuSet::LeastBusy(const BatchPlan* plan, std::size_t piece
   for (std::size_t index = 0; index < members_.size(); ++index) {
     const Member& member = members_[index];
     const GpuCutter& gpu = *member.gpu;
-    if ((tried >> index & 1) != 0 || gpu.is_lost() || piece_bytes < gpu.min_piece_bytes()) continue;
+    if ((tried >> index & 1) != 0 || gpu.is_lost()) continue;
     if (plan != nullptr && gpu.left_out().Has(*plan)) continue;
+    const std::size_t from_bytes =
+        plan != nullptr ? gpu.min_piece_bytes(*plan) : gpu.min_piece_bytes();
+    if (piece_bytes < from_bytes) continue;
     const std::size_t pending_bytes = gpu.pending_bytes();
     if (best != nullptr && pending_bytes >= least_bytes) continue;
     best = &member;

@@ -53,7 +53,8 @@ class GpuSet {
 
   // Whether there is one that is not lost and faster than the CPU at anything.
   bool is_usable() const;
-  // What is smaller had better be cut by the CPU.
+  // What is smaller had better be cut by the CPU; of a plan, and whatever the plan is.
+  std::size_t min_piece_bytes(const BatchPlan& plan) const;
   std::size_t min_piece_bytes() const { return min_piece_bytes_; }
   // A larger piece may not be taken by all of them.
   std::size_t max_piece_bytes() const { return max_piece_bytes_; }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/crossovers.h"
 #include "kernels/cuda/pipeline/left_out_plans.h"
 
 namespace kerf::cuda {
@@ -16,9 +16,9 @@ namespace kerf::cuda {
 // what it does run has to be right. Not OK: the device is of no use, and why.
 absl::StatusOr<LeftOutPlans> TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout);
 
-// From so many bytes on a piece alone is faster on the device than on a core of the CPU; SIZE_MAX
-// if none that fits a batch is. By a plan that is not left out.
-absl::StatusOr<std::size_t> MeasureCrossover(BatchSlot& slot, const LeftOutPlans& left_out,
+// From how many bytes on a piece alone is faster on the device than on a core of the CPU: for each
+// digest, and for chunks of up to several lengths, by plans that are not left out.
+absl::StatusOr<Crossovers> MeasureCrossovers(BatchSlot& slot, const LeftOutPlans& left_out,
                                              std::chrono::milliseconds timeout);
 
 }  // namespace kerf::cuda
