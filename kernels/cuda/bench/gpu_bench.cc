@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/cuda/bench/measuring.h"
+#include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/cpu_comparison.h"
@@ -21,6 +22,7 @@
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
+#include "kernels/testing/inputs.h"
 
 namespace kerf::cuda {
 namespace {
@@ -50,6 +52,14 @@ absl::StatusOr<std::optional<NamedPlan>> MakePlan(const std::string& profile,
   return NamedPlan{profile, std::string(DigestAlgorithmName(digest)), std::move(plan)};
 }
 
+// What batches are of.
+struct BatchData {
+  std::string_view kind;
+  std::uint32_t stream_count;
+};
+constexpr BatchData kRandom{"random", 1};
+constexpr BatchData kVaried[] = {{"text", 1}, {"random", 3}};
+
 // Whether its marks are made in strips.
 bool HasStrips(const BatchPlan& plan) {
   return !std::holds_alternative<PeakRule>(plan.marks) &&
@@ -74,7 +84,11 @@ class Bench {
       KERF_RETURN_IF_ERROR(MeasureKernels(size_bytes));
     }
     for (const std::size_t size_bytes : options_.batch_bytes) {
-      KERF_RETURN_IF_ERROR(MeasureBatches(size_bytes));
+      KERF_RETURN_IF_ERROR(MeasureBatches(size_bytes, kRandom));
+      if (size_bytes != options_.varied_batch_bytes) continue;
+      for (const BatchData& data : kVaried) {
+        KERF_RETURN_IF_ERROR(MeasureBatches(size_bytes, data));
+      }
     }
     return MeasureCpu();
   }
@@ -145,16 +159,25 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // A slot whose batch is one stream of random bytes.
-  absl::StatusOr<std::unique_ptr<BatchSlot>> MakeSlot(Device& device,
-                                                      std::size_t size_bytes) const {
-    KERF_ASSIGN_OR_RETURN(auto slot, BatchSlot::Make(device, {size_bytes, 1}));
-    Random(options_.seed).Fill(slot->bytes());
+  absl::StatusOr<std::unique_ptr<BatchSlot>> MakeSlot(Device& device, std::size_t size_bytes,
+                                                      const BatchData& data) const {
+    KERF_ASSIGN_OR_RETURN(auto slot, BatchSlot::Make(device, {size_bytes, data.stream_count}));
+    const std::vector<std::uint8_t> bytes = MakeInput(data.kind, options_.seed, size_bytes);
+    std::copy(bytes.begin(), bytes.end(), slot->bytes().begin());
     return slot;
   }
 
-  static SlotPiece WholeBatch(const BatchSlot& slot) {
-    return {0, static_cast<std::uint32_t>(slot.bytes().size()), true};
+  // Of streams that end with the batch, all of one length; what is left over is nobody's.
+  static std::vector<SlotPiece> PiecesOf(const BatchSlot& slot) {
+    const std::size_t stream_count = slot.limits().piece_count;
+    const std::size_t size_bytes =
+        slot.bytes().size() / stream_count / kPieceAlignmentBytes * kPieceAlignmentBytes;
+    std::vector<SlotPiece> pieces;
+    for (std::size_t number = 0; number < stream_count; ++number) {
+      pieces.push_back({static_cast<std::uint32_t>(number * size_bytes),
+                        static_cast<std::uint32_t>(size_bytes), true});
+    }
+    return pieces;
   }
 
   absl::Status WaitForSlot(BatchSlot& slot) const {
@@ -169,22 +192,36 @@ class Bench {
     }
   }
 
-  // What came back is what the CPU makes of it.
-  static absl::Status CheckSlot(const BatchSlot& slot, const NamedPlan& plan) {
-    ComparedPiece piece{plan.plan, slot.bytes(), true, {}};
-    if (!slot.TakeCuts(0, piece.cuts)) {
-      return absl::DataLossError("the device gives random bytes to the CPU");
+  // What came back is what the CPU makes of it. False: the device gives some of it to the CPU.
+  static absl::StatusOr<bool> IsRight(const BatchSlot& slot, const NamedPlan& plan) {
+    const std::vector<SlotPiece> pieces = PiecesOf(slot);
+    for (std::size_t index = 0; index < pieces.size(); ++index) {
+      const SlotPiece& it = pieces[index];
+      ComparedPiece piece{plan.plan, slot.bytes().subspan(it.offset, it.size_bytes), true, {}};
+      if (!slot.TakeCuts(index, piece.cuts)) return false;
+      const std::string difference = DifferenceOf(piece);
+      if (!difference.empty()) return absl::DataLossError(difference);
     }
-    const std::string difference = DifferenceOf(piece);
-    return difference.empty() ? absl::OkStatus() : absl::DataLossError(difference);
+    return true;
+  }
+
+  // Of random bytes.
+  static absl::Status CheckSlot(const BatchSlot& slot, const NamedPlan& plan) {
+    KERF_ASSIGN_OR_RETURN(const bool is_cut, IsRight(slot, plan));
+    if (is_cut) return absl::OkStatus();
+    return absl::DataLossError("the device gives random bytes to the CPU");
+  }
+
+  absl::Status RunPieces(BatchSlot& slot, const NamedPlan& plan) const {
+    const absl::Status started = slot.Start(plan.plan, PiecesOf(slot));
+    if (!started.ok() && !absl::IsFailedPrecondition(started)) return started;
+    KERF_RETURN_IF_ERROR(WaitForSlot(slot));
+    return started;
   }
 
   absl::Status RunAndCheck(BatchSlot& slot, const NamedPlan& plan) const {
-    const SlotPiece whole = WholeBatch(slot);
-    const absl::Status started = slot.Start(plan.plan, {&whole, 1});
-    if (!started.ok() && !absl::IsFailedPrecondition(started)) return started;
-    KERF_RETURN_IF_ERROR(WaitForSlot(slot));
-    return started.ok() ? CheckSlot(slot, plan) : started;
+    KERF_RETURN_IF_ERROR(RunPieces(slot, plan));
+    return CheckSlot(slot, plan);
   }
 
   // The same of a plan that is to be measured. False: the device cannot run it.
@@ -200,7 +237,7 @@ class Bench {
   // Kernels alone: what they work on was copied before.
   absl::Status MeasureKernels(std::size_t size_bytes) {
     KERF_ASSIGN_OR_RETURN(const auto device, OpenLoaded(open_));
-    KERF_ASSIGN_OR_RETURN(const auto slot, MakeSlot(*device, size_bytes));
+    KERF_ASSIGN_OR_RETURN(const auto slot, MakeSlot(*device, size_bytes, kRandom));
     std::set<DigestAlgorithm> measured_digests;
     for (const NamedPlan& plan : plans_) {
       KERF_ASSIGN_OR_RETURN(const bool is_run, Try(*slot, plan));
@@ -253,56 +290,79 @@ class Bench {
   }
 
   // From pinned memory to chunks and fingerprints there.
-  absl::Status MeasureBatches(std::size_t size_bytes) {
+  absl::Status MeasureBatches(std::size_t size_bytes, const BatchData& data) {
     KERF_ASSIGN_OR_RETURN(const auto device, OpenLoaded(open_));
     std::vector<std::unique_ptr<BatchSlot>> slots;
     while (slots.size() < kSlots) {
-      KERF_ASSIGN_OR_RETURN(slots.emplace_back(), MakeSlot(*device, size_bytes));
+      KERF_ASSIGN_OR_RETURN(slots.emplace_back(), MakeSlot(*device, size_bytes, data));
     }
-    const SlotPiece whole = WholeBatch(*slots.front());
     for (const NamedPlan& plan : plans_) {
-      KERF_ASSIGN_OR_RETURN(const bool is_run, Try(*slots.front(), plan));
-      if (!is_run) continue;
-      for (const auto& slot : std::span(slots).subspan(1)) {
-        KERF_RETURN_IF_ERROR(RunAndCheck(*slot, plan));
-      }
-      GpuFigure figure;
-      figure.profile = plan.profile;
-      figure.digest = plan.digest;
-      figure.size_bytes = size_bytes;
-      figure.what = "latency";
-      const auto run_one = [&](std::size_t count) {
-        for (; count > 0; --count) {
-          KERF_RETURN_IF_ERROR(slots.front()->Start(plan.plan, {&whole, 1}));
-          KERF_RETURN_IF_ERROR(WaitForSlot(*slots.front()));
-          KERF_RETURN_IF_ERROR(DoHostsPart(*slots.front(), *plan.plan));
-        }
-        return absl::OkStatus();
-      };
-      KERF_RETURN_IF_ERROR(Measure(figure, run_one));
-      figure.what = "end-to-end";
-      // One time is a batch of every slot.
-      figure.size_bytes = size_bytes * kSlots;
-      const auto run_all = [&](std::size_t count) {
-        return RunBesideEachOther(slots, plan.plan, count * kSlots);
-      };
-      KERF_RETURN_IF_ERROR(Measure(figure, run_all));
+      KERF_ASSIGN_OR_RETURN(const bool is_run, TryAll(slots, plan, data));
+      if (is_run) KERF_RETURN_IF_ERROR(MeasurePlan(slots, plan, data));
     }
     return absl::OkStatus();
+  }
+
+  // Whether the device can run the plan and cuts such data with it, in each slot.
+  absl::StatusOr<bool> TryAll(const std::vector<std::unique_ptr<BatchSlot>>& slots,
+                              const NamedPlan& plan, const BatchData& data) {
+    if (data.kind == kRandom.kind) {
+      KERF_ASSIGN_OR_RETURN(const bool is_run, Try(*slots.front(), plan));
+      if (!is_run) return false;
+    }
+    if (left_out_.Has(*plan.plan)) return false;
+    for (const auto& slot : slots) {
+      KERF_RETURN_IF_ERROR(RunPieces(*slot, plan));
+      KERF_ASSIGN_OR_RETURN(const bool is_cut, IsRight(*slot, plan));
+      if (is_cut) continue;
+      if (data.kind != kRandom.kind) return false;
+      return absl::DataLossError("the device gives random bytes to the CPU");
+    }
+    return true;
+  }
+
+  absl::Status MeasurePlan(const std::vector<std::unique_ptr<BatchSlot>>& slots,
+                           const NamedPlan& plan, const BatchData& data) {
+    GpuFigure figure;
+    figure.profile = plan.profile;
+    figure.digest = plan.digest;
+    figure.data = data.kind;
+    figure.stream_count = data.stream_count;
+    figure.size_bytes = slots.front()->bytes().size();
+    figure.what = "latency";
+    const auto run_one = [&](std::size_t count) {
+      for (; count > 0; --count) {
+        KERF_RETURN_IF_ERROR(RunPieces(*slots.front(), plan));
+        KERF_RETURN_IF_ERROR(DoHostsPart(*slots.front(), *plan.plan));
+      }
+      return absl::OkStatus();
+    };
+    KERF_RETURN_IF_ERROR(Measure(figure, run_one));
+    figure.what = "end-to-end";
+    // One time is a batch of every slot.
+    figure.size_bytes *= kSlots;
+    const auto run_all = [&](std::size_t count) {
+      return RunBesideEachOther(slots, plan.plan, count * kSlots);
+    };
+    return Measure(figure, run_all);
   }
 
   // What belongs to the way from bytes to fingerprints and is left to the CPU: here by one thread.
   static absl::Status DoHostsPart(const BatchSlot& slot, const BatchPlan& plan) {
     if (plan.selection == Selection::kDevice) return absl::OkStatus();
     PieceCuts cuts;
-    if (slot.TakeCuts(0, cuts)) return absl::OkStatus();
-    return absl::DataLossError("the device gives random bytes to the CPU");
+    for (std::size_t piece = 0; piece < slot.limits().piece_count; ++piece) {
+      if (!slot.TakeCuts(piece, cuts)) {
+        return absl::DataLossError("the device gives to the CPU what it has cut before");
+      }
+    }
+    return absl::OkStatus();
   }
 
   // So many batches; a slot takes the next one when it is done with its last.
   absl::Status RunBesideEachOther(const std::vector<std::unique_ptr<BatchSlot>>& slots,
                                   const Plan& plan, std::size_t batch_count) const {
-    const SlotPiece whole = WholeBatch(*slots.front());
+    const std::vector<SlotPiece> pieces = PiecesOf(*slots.front());
     const auto deadline = MeasuringClock::now() + options_.timeout;
     std::vector<bool> is_running(slots.size());
     std::size_t left = batch_count;
@@ -317,7 +377,7 @@ class Bench {
           --running;
         }
         if (left == 0) continue;
-        KERF_RETURN_IF_ERROR(slots[index]->Start(plan, {&whole, 1}));
+        KERF_RETURN_IF_ERROR(slots[index]->Start(plan, pieces));
         is_running[index] = true;
         ++running;
         --left;

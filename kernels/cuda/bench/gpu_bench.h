@@ -29,6 +29,10 @@ struct GpuFigure {
   std::uint64_t size_bytes = 0;
   // Of marks, where it was asked for; else 0.
   std::uint32_t strip_bytes = 0;
+  // Of "latency" and "end-to-end": what the batches are of ("random", "text"), and of how many
+  // streams each. All else is of random bytes, and of one.
+  std::string data = "random";
+  std::uint32_t stream_count = 1;
   // Of one time.
   double seconds = 0;
   // Both ways together for "copy-both".
@@ -39,8 +43,9 @@ struct GpuFigure {
 
 // Calls `visit` for every figure, which is one of results that were compared with the CPU's before.
 // InvalidArgument: no kernels for a profile. DataLoss: the device differs from the CPU, and where.
-// Cancelled: `cancelled` became true. Else the device is lost or cannot be had. Returns of which
-// plans there are no figures of the device, since it cannot run them.
+// Cancelled: `cancelled` became true. Of text that the device gives to the CPU there is none. Else
+// the device is lost or cannot be had. Returns of which plans there are no figures of the device,
+// since it cannot run them.
 absl::StatusOr<LeftOutPlans> RunGpuBench(const OpenDevice& open, const GpuBenchOptions& options,
                                          const std::atomic<bool>& cancelled,
                                          const std::function<void(const GpuFigure&)>& visit);

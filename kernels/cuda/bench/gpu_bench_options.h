@@ -16,6 +16,8 @@ struct GpuBenchOptions {
   // Of batches for kernels alone, of batches that are copied as well, and of copies alone.
   std::vector<std::size_t> kernel_bytes = {1 << 20, 16 << 20, 64 << 20, 256 << 20};
   std::vector<std::size_t> batch_bytes = {1 << 20, 4 << 20, 16 << 20, 64 << 20};
+  // Of one of those: batches of text, and of several streams, too; 0: none.
+  std::size_t varied_batch_bytes = 16 << 20;
   std::vector<std::size_t> copy_bytes = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20};
   // Of a thread of the kernels that mark; 0: as the size of the batch has it.
   std::vector<std::uint32_t> strip_bytes = {0, 128, 256, 512};

@@ -19,14 +19,18 @@
 namespace kerf::cuda {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Le;
 
 GpuBenchOptions SmallOptions() {
   GpuBenchOptions options;
   options.profiles = {"fastcdc:min=256,avg=1024,max=4096,level=2",
                       "maxp-local:window=300,max=2000"};
   options.kernel_bytes = {64 << 10};
-  options.batch_bytes = {16 << 10};
+  options.batch_bytes = {16 << 10, 32 << 10};
+  options.varied_batch_bytes = 16 << 10;
   options.copy_bytes = {100, 4096};
   options.strip_bytes = {0, 512};
   options.rounds = 1;
@@ -50,8 +54,15 @@ TEST(GpuBenchTest, EveryFigureIsThere) {
   ASSERT_TRUE(status.ok()) << status;
   std::map<std::string, int> counts;
   std::set<std::uint32_t> strips;
+  std::map<std::string, int> varied;
   for (const GpuFigure& figure : figures) {
-    ++counts[figure.what];
+    if (figure.what == "end-to-end") {
+      ++varied[Cat(figure.data, " ", figure.stream_count, " ", figure.size_bytes)];
+    } else if (figure.what != "latency") {
+      ++counts[figure.what];
+      EXPECT_EQ(figure.data, "random");
+      EXPECT_EQ(figure.stream_count, 1u);
+    }
     strips.insert(figure.strip_bytes);
     EXPECT_GT(figure.seconds, 0) << figure.what;
     EXPECT_GT(figure.size_bytes, 0u) << figure.what;
@@ -67,10 +78,15 @@ TEST(GpuBenchTest, EveryFigureIsThere) {
                                                {"cuts", 2},
                                                {"marks+cuts", 2},
                                                {"digests", 2},
-                                               {"latency", 6},
-                                               {"end-to-end", 6},
                                                {"cpu", 6}};
   EXPECT_EQ(counts, expected);
+  // Four batches each; of text, as far as it is not given to the CPU, and of three streams in those
+  // of one size alone.
+  EXPECT_THAT(varied["text 1 65536"], AllOf(Gt(0), Le(6)));
+  varied.erase("text 1 65536");
+  const std::map<std::string, int> expected_varied = {
+      {"random 1 65536", 6}, {"random 1 131072", 6}, {"random 3 65536", 6}};
+  EXPECT_EQ(varied, expected_varied);
   EXPECT_EQ(strips, (std::set<std::uint32_t>{0, 512}));
 }
 
@@ -128,6 +144,14 @@ TEST(GpuReportTest, SaysWhatIsKnown) {
   json = GpuFigureJson(figure);
   EXPECT_EQ(json["profile"], "gear-8k");
   EXPECT_EQ(json["share_of_copy"], 0.5);
+  EXPECT_EQ(json["data"], "random");
+  EXPECT_EQ(json["streams"], 1);
+  figure.data = "text";
+  figure.stream_count = 3;
+  EXPECT_THAT(GpuFigureLine(figure), HasSubstr("GB/s  text  3 streams  50 % of copy-in"));
+  json = GpuFigureJson(figure);
+  EXPECT_EQ(json["data"], "text");
+  EXPECT_EQ(json["streams"], 3);
 }
 
 }  // namespace

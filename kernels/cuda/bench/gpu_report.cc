@@ -15,6 +15,8 @@ std::string GpuFigureLine(const GpuFigure& figure) {
   std::string line = absl::StrFormat("%-10s %-14s %-7s %10d %6s %9.1f us %8.2f GB/s", figure.what,
                                      figure.profile, figure.digest, figure.size_bytes, strip,
                                      figure.seconds * 1e6, figure.bytes_per_second() / 1e9);
+  if (figure.data != "random") line += Cat("  ", figure.data);
+  if (figure.stream_count > 1) line += Cat("  ", figure.stream_count, " streams");
   if (figure.share_of_copy > 0) {
     line += absl::StrFormat("  %.0f %% of copy-in", figure.share_of_copy * 100);
   }
@@ -24,6 +26,8 @@ std::string GpuFigureLine(const GpuFigure& figure) {
 nlohmann::json GpuFigureJson(const GpuFigure& figure) {
   nlohmann::json object = {{"what", figure.what},
                            {"size_bytes", figure.size_bytes},
+                           {"data", figure.data},
+                           {"streams", figure.stream_count},
                            {"seconds", figure.seconds},
                            {"bytes_per_second", figure.bytes_per_second()},
                            {"checked", true}};
