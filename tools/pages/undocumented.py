@@ -54,7 +54,8 @@ def _json_keys(root, text):
     for path in repository.files(root, "client/*.cc", "client/*.h", "base/*.cc", "base/*.h", "kernels/*.cc", "server/*.cc"):
         if not path.stem.endswith("_test"):
             said |= set(_STRING.findall((root / path).read_text(encoding="utf-8")))
-    for key in sorted({key.removesuffix(_OF_BYTES) for key in _JSON_KEY.findall(text)} - said):
+    types = set(_ROW.findall(text))
+    for key in sorted({key.removesuffix(_OF_BYTES) for key in _JSON_KEY.findall(text)} - said - types):
         yield f"{_JSON}: nothing prints the key {key}"
 
 
@@ -110,7 +111,7 @@ def _paths(root, texts):
     for page, text in texts.items():
         for piece in prose.code(text) if not page.startswith(_OF_THEIR_DAY) else ():
             for path in _PATH.findall(piece.text) if piece.is_inline else ():
-                if not _NO_PATH.search(path) and not _is_there(root, page, path):
+                if not _NO_PATH.search(path) and not _COMMAND.fullmatch(path) and not _is_there(root, page, path):
                     yield f"{page}:{piece.line}: there is no {path}"
 
 
