@@ -14,9 +14,9 @@ _METRIC = re.compile(r"(?<![\w/.-])(kerf_[a-z0-9_]+)(\.\.\.)?")
 _REASON = re.compile(r"(?<![\w.${])([A-Z]+(?:_[A-Z]+)+)(?![\w*])")
 _VARIABLE = re.compile(r"\b(KERFD?_[A-Z_]+)(?![\w*])")
 # Of others, and of no list that a program prints.
-_FLAGS_OF_OTHERS = {"--cluster-replace", 
-    "--all", "--arrows", "--before", "--brief", "--cacert", "--check", "--config", "--draw", "--input", "--kubectl", "--part", "--releases",
-    "--rounds", "--scenario", "--seed", "--set", "--slo", "--time", "--tls", "--update", "--user", "--write",
+_FLAGS_OF_OTHERS = {
+    "--all", "--arrows", "--before", "--brief", "--cacert", "--check", "--cluster-replace", "--config", "--draw", "--input", "--kubectl", "--part",
+    "--releases", "--rounds", "--scenario", "--seed", "--set", "--slo", "--time", "--tls", "--update", "--user", "--write",
 }
 _WORDS_OF_OTHERS = {
     # gRPC's codes, and what its health service says.
