@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import backups
 import certificates
 import custom_kinds
 import load
@@ -23,8 +24,8 @@ import schema
 import security
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
-RULES = [*references.RULES, *network.RULES, *security.RULES, *programs.RULES, *load.RULES, *metrics.RULES,
-         *certificates.RULES]
+RULES = [*references.RULES, *network.RULES, *security.RULES, *programs.RULES, *load.RULES, *backups.RULES,
+         *metrics.RULES, *certificates.RULES]
 
 
 @dataclasses.dataclass
@@ -39,6 +40,9 @@ class Facts:
     adapter_rules: str
     # The words that start loadtest/run.py.
     load_program: tuple
+    # Flags of each verb of kerf, "" for those before it; and the variables that it reads.
+    kerf_flags: dict
+    kerf_variables: set
 
 
 def facts_of(kerfd):
@@ -50,7 +54,8 @@ def facts_of(kerfd):
               for path in (DEPLOY / "image/contents").iterdir()}
     return Facts(kerfd, version, images, metrics.read_reference(ask("--print-metrics")),
                  (DEPLOY / "components/autoscaling/adapter-rules.yaml").read_text(encoding="utf-8"),
-                 (str(root / "out/tools/loadtest/bin/python"), str(root / "loadtest/run.py")))
+                 (str(root / "out/tools/loadtest/bin/python"), str(root / "loadtest/run.py")),
+                 *backups.read_references(root / "docs/reference"))
 
 
 def render(kustomize, overlay):

@@ -121,10 +121,15 @@ def _check_parts(manifests, masters, workers):
 
 def agents(manifests, _):
     for workload, _, where in _runs(manifests):
-        space = manifests.get("Namespace", workload.thing["metadata"].get("namespace"))
-        labels = (space or {}).get("metadata", {}).get("labels", {})
-        if labels.get("kerf-agents") != "true" or workload.labels.get("kerf-agent") != "true":
-            yield f"{where}: fronts let nobody in without kerf-agent on the pod, and kerf-agents on its namespace"
+        yield from let_in(manifests, workload, where)
+
+
+def let_in(manifests, workload, where):
+    """What is wrong with an agent's labels."""
+    space = manifests.get("Namespace", workload.thing["metadata"].get("namespace"))
+    labels = (space or {}).get("metadata", {}).get("labels", {})
+    if labels.get("kerf-agents") != "true" or workload.labels.get("kerf-agent") != "true":
+        yield f"{where}: fronts let nobody in without kerf-agent on the pod, and kerf-agents on its namespace"
 
 
 RULES = [settings, agents]

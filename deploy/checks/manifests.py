@@ -26,6 +26,11 @@ def matches(selector, labels):
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
+def _job_of(thing):
+    """What a CronJob makes each time; anything else is that itself."""
+    return thing.get("spec", {}).get("jobTemplate", thing)
+
+
 @dataclasses.dataclass
 class Workload:
     thing: dict
@@ -36,7 +41,7 @@ class Workload:
 
     @property
     def template(self):
-        return self.thing["spec"]["template"]
+        return _job_of(self.thing)["spec"]["template"]
 
     @property
     def labels(self):
@@ -72,7 +77,7 @@ class Workload:
 class Manifests:
     def __init__(self, things):
         self.things = things
-        self.workloads = [Workload(thing) for thing in things if "template" in thing.get("spec", {})]
+        self.workloads = [Workload(thing) for thing in things if "template" in _job_of(thing).get("spec", {})]
 
     def of(self, kind):
         return [thing for thing in self.things if thing["kind"] == kind]

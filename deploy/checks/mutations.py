@@ -515,6 +515,45 @@ broken("prod", "all of monitoring let in",
        r"another pod of monitoring may reach")
 
 
+def _backup(things):
+    return _spec(things, "CronJob", "kerf-backup")["jobTemplate"]["spec"]["template"]["spec"]
+
+
+def _variable(container, name):
+    return next(variable for variable in container["env"] if variable["name"] == name)
+
+
+broken("backup", "a verb that kerf has not", lambda things: _put(_backup(things)["containers"][0], "args", ["collect"]),
+       r"container gc: kerf has no verb 'collect'")
+broken("backup", "a flag that kerf has not", lambda things: _backup(things)["initContainers"][1]["args"].append("--keep-nightly=3"),
+       r"container forget: kerf forget has no --keep-nightly")
+broken("backup", "a variable that kerf does not read",
+       lambda things: _put(_variable(_backup(things)["containers"][0], "KERF_TLS_CA"), "name", "KERF_CA"),
+       r"container gc: kerf reads no variable KERF_CA")
+broken("backup", "a store that goes with the pod",
+       lambda things: _put(_variable(_backup(things)["initContainers"][0], "KERF_STORE"), "value", "/tmp"),
+       r"container backup: KERF_STORE is '/tmp', where nothing stays")
+broken("backup", "what is remembered goes with the pod",
+       lambda things: _drop_mount(_backup(things)["containers"][0], "home"), r"container gc: HOME is '/home/kerf', where nothing stays")
+broken("backup", "an agent without its certificate", lambda things: _drop_mount(_backup(things)["initContainers"][1], "tls"),
+       r"container forget: KERF_TLS_CERT is '/etc/kerf-tls/tls\.crt', where no tls\.crt of a Secret is mounted")
+broken("backup", "data that Kubernetes would give to the pod's group",
+       lambda things: _volume(_backup(things), "data")["persistentVolumeClaim"].pop("readOnly"), r"/data is not read-only")
+broken("backup", "a collection before the backup", lambda things: _backup(things)["initContainers"].reverse(),
+       r"forget, backup, gc run at once, or not in the order")
+broken("backup", "two nights at once", lambda things: _put(_spec(things, "CronJob", "kerf-backup"), "concurrencyPolicy", "Allow"),
+       r"concurrencyPolicy is not Forbid")
+broken("backup", "a backup that is tried again at once",
+       lambda things: _put(_spec(things, "CronJob", "kerf-backup")["jobTemplate"]["spec"], "backoffLimit", 6), r"backoffLimit 0")
+broken("backup", "a backup that no front lets in",
+       lambda things: things.get("Namespace", "kerf-backup")["metadata"]["labels"].pop("kerf-agents"),
+       r"fronts let nobody in without kerf-agent")
+broken("backup", "a backup that may go anywhere", lambda things: _policy(things, "fronts")["egress"][0].pop("to"),
+       r"backup may reach the name server at \('any', 'any'\)|backup may reach .* and has no need to")
+broken("backup", "a schedule that is no field of Kubernetes", lambda things: _put(_spec(things, "CronJob", "kerf-backup"), "cron", "0 2 * * *"),
+       r"CronJob kerf-backup: spec\.cron: there is no such field")
+
+
 def run(rendered, findings):
     """The exit code: 0 if all were found."""
     failed = 0

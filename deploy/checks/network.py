@@ -40,6 +40,7 @@ EXPECTED = {
     ("redis", "redis"): {"redis", "bus"},
     ("load-worker", "load-master"): {"locust"},
     ("load-worker", "a front in kerf's namespace, seen from another"): {"grpc"},
+    ("backup", "a front in kerf's namespace, seen from another"): {"grpc"},
     ("load-master", "a front in kerf's namespace, seen from another"): {"grpc"},
     ("Prometheus", "front"): {"metrics"},
     ("Prometheus", "worker"): {"metrics"},

@@ -8,7 +8,9 @@ from manifests import matches, name_of
 _OF_TLS = {"ca.crt", "tls.crt", "tls.key"}
 OPERATORS_SECRETS = {"kerf-redis": {"kerfd", "keeper", "kerfd.sums", "keeper.sums", "operator.sums"}, "kerf-hints": {"hint.key"},
                      "kerf-front-tls": _OF_TLS, "kerf-worker-tls": _OF_TLS, "kerf-redis-tls": _OF_TLS,
-                     "kerf-prometheus-tls": _OF_TLS, "kerf-redis-metrics-tls": _OF_TLS, "kerf-access": {"access.toml"}}
+                     "kerf-prometheus-tls": _OF_TLS, "kerf-redis-metrics-tls": _OF_TLS, "kerf-access": {"access.toml"}, "kerf-backup-tls": _OF_TLS}
+# What is backed up: there before any of this.
+OPERATORS_CLAIMS = {"data"}
 _GENERATED = re.compile(r"-[a-z0-9]{10}$")
 
 
@@ -72,7 +74,7 @@ def mounts(manifests, _):
                         yield f"{workload.name}: {kind} {source[name_field]} has no key {item['key']}"
             if "persistentVolumeClaim" in volume:
                 claim = volume["persistentVolumeClaim"]["claimName"]
-                if manifests.get("PersistentVolumeClaim", claim) is None:
+                if claim not in OPERATORS_CLAIMS and manifests.get("PersistentVolumeClaim", claim) is None:
                     yield f"{workload.name}: there is no PersistentVolumeClaim {claim}"
         account = workload.pod.get("serviceAccountName")
         if account is None or manifests.get("ServiceAccount", account) is None:

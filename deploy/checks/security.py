@@ -68,7 +68,7 @@ def secrets(manifests, _):
                     yield f"{where}: {variable['name']} has a secret in the environment: mount it as a file"
                 elif "value" in variable:
                     # --tls-key takes a file, whose mounting deploy/checks/programs.py looks at.
-                    is_file = variable["name"].endswith(("_FILE", "_PATH")) or variable["name"] == "KERFD_TLS_KEY"
+                    is_file = variable["name"].endswith(("_FILE", "_PATH")) or variable["name"] in ("KERFD_TLS_KEY", "KERF_TLS_KEY")
                     if not is_file and any(word in variable["name"].lower() for word in _SECRET_WORDS):
                         yield f"{where}: {variable['name']} looks like a secret in the environment: mount it as a file"
                     words.append(variable["value"])
