@@ -74,8 +74,8 @@ class TakenBytes final : public cuda::FaultyDevice {
   std::size_t size_bytes_ = 0;
 };
 
-constexpr Fault kWell{};
-constexpr Fault kSick{Fault::Kind::kWrongBits, 0};
+const Fault kWell{};
+const Fault kSick{Fault::Kind::kWrongBits, 0};
 
 TEST(OpenGpusTest, AllOrThoseThatAreNamed) {
   GpuSettings settings;
