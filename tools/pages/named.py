@@ -50,7 +50,8 @@ class Known:
         self.functions |= set(repository.words(root, r"^} (kerf_\w+);", "client/c/kerf.h"))
         self.functions |= set(repository.words(root, r"\(\*(kerf_\w+)\)\(", "client/c/kerf.h"))
         self.variables = {option.environment for verb in self.verbs.values() for option in verb.options if option.environment}
-        self.kit_flags = set(repository.words(root, r'add_argument\("(--[a-z][a-z-]*)"', "client/conformance/*.py"))
+        self.kit_flags = set(repository.words(root, r'add_argument\("(--[a-z][a-z-]*)"', "client/conformance/*.py",
+                                          "loadtest/index_scale.py"))
         # Of builds and tests: no program lists these.
         self.variables |= set(repository.words(root, r"\bKERF_[A-Z_]*[A-Z]\b"))
         self.variables |= {references.variable_of_kerfd(option) for option in references.settings_of_kerfd(self.kerfd)}
