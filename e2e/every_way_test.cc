@@ -11,6 +11,7 @@
 
 #include "client/fs/testing/compare_trees.h"
 #include "e2e/ptx_kerfd.h"
+#include "server/redis/testing/test_redis.h"
 
 namespace kerf::e2e {
 namespace {
@@ -31,7 +32,8 @@ class EveryWayTest : public PtxKerfd {
     MakeTree();
     StartServer(Cat("seed=", TestSeed()));
     worker_ = world_.StartKerfd(
-        "w0", {"--role", "worker", "--worker-name", "w0", "--listen", "127.0.0.1:0"});
+        "w0", {"--role", "worker", "--worker-name", "w0", "--listen", "127.0.0.1:0", "--redis",
+               FormatRedisAddress(redis_.addresses().front())});
     plain_ = world_.StartKerfd("w1", {"--backend", "plain"});
     front_ = world_.StartKerfd("f0", {"--role", "front", "--worker-check-ms", "200", "--workers",
                                       World::AddressOf("w0"), "--listen", "127.0.0.1:0"});
@@ -142,6 +144,8 @@ class EveryWayTest : public PtxKerfd {
   }
 
   const std::string tree_;
+  // Of the worker behind the front.
+  TestRedis redis_{TestRedis::Kind::kSingle};
   std::unique_ptr<Program> worker_;
   std::unique_ptr<Program> plain_;
   std::unique_ptr<Program> front_;

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/strings.h"
 #include "client/agent/restore/restore_run.h"
+#include "client/store/packs/chunk_index.h"
 #include "client/store/snapshots/recipe_stream.h"
 #include "client/store/testing/test_store.h"
 
@@ -241,10 +242,16 @@ TEST_F(RestrictionsTest, AListThatGrowsMeanwhileEndsTheRestoreBeforeItIsTooMuch)
   options.restore.overwrite = OverwritePolicy::kAlways;
   options.restrictions.max_bytes = 12;
   const std::string hidden = Cat(target_.path(), "/hidden");
+  // While it reads which packs there are it is asked, too.
+  int of_packs_count = 0;
+  ChunkIndex index(store_.store().packs_directory(), SeenPacks::kAsFarAsListed);
+  index.EndWhen([&] { return ++of_packs_count < 0; });
+  ASSERT_TRUE(index.Refresh().ok());
   std::atomic<int> call_count = 0;
   options.cancelled = [&] {
-    // The packs are known when it is first asked; the second time is for the end of the list.
-    const int call = ++call_count;
+    // The packs are known when it is first asked behind that; the second time is for the end of the
+    // list.
+    const int call = ++call_count - of_packs_count;
     if (call == 1) std::filesystem::rename(last_pack_, hidden);
     if (call == 3) std::filesystem::rename(hidden, last_pack_);
     return false;
