@@ -78,12 +78,12 @@ TEST_F(VerifySubsetVerbTest, APartOfAStoreIsVerifiedWhereTheLastRunEnded) {
   EXPECT_GT(damaged.messages.back()["round_finished_unix_ns"], 0);
   const Outcome part = OnStore({"verify", "--read-data-subset", "1/1"});
   EXPECT_EQ(part.messages.back()["read_packs"], 5);
-  // An interrupted one remembers how far it has come.
+  // One that is interrupted before it has read any pack leaves what is known of the rounds.
   const std::string before = ReadTestFile(names.front());
   cancelled_ = true;
   EXPECT_EQ(OnStore({"verify", "--read-data-subset", "1h"}).exit_code, 130);
   cancelled_ = false;
-  EXPECT_NE(ReadTestFile(names.front()), before);
+  EXPECT_EQ(ReadTestFile(names.front()), before);
 }
 
 TEST_F(VerifySubsetVerbTest, WhatIsNoPartOfAStoreIsRefused) {
