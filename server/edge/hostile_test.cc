@@ -283,7 +283,8 @@ TEST_F(HostileTest, GarbageEndsWithAReason) {
 TEST_F(HostileTest, WhoNeverReadsIsEndedAndOthersAreServed) {
   options_.memory_bytes = 64 * kMiB;
   options_.stream_memory_bytes = 8 * kMiB;
-  // The clock of this test runs ahead of the writer.
+  // The clock of this test runs ahead of the writer, and of the server's threads.
+  options_.timeouts.index = std::chrono::hours(24);
   options_.timeouts.idle = std::chrono::hours(24);
   options_.timeouts.open = std::chrono::hours(24);
   Start();
