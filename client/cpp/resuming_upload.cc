@@ -92,7 +92,7 @@ void ResumingUpload::EndStream() {
 absl::Status ResumingUpload::RunStreams() {
   while (true) {
     const absl::Status status = RunStream();
-    Settle();
+    Settle(status);
     {
       std::lock_guard lock(mutex_);
       if (cancelled_) return absl::CancelledError("the upload was cancelled");
@@ -353,12 +353,15 @@ bool ResumingUpload::SendBytes(UploadStream& stream, std::span<const std::uint8_
 }
 
 // A stream has ended, and its thread: what it has not said nobody says any more.
-void ResumingUpload::Settle() {
+void ResumingUpload::Settle(const absl::Status& loss) {
   std::vector<v1::UploadAnswer> done;
   std::vector<v1::CommitEntry> late;
   {
     std::lock_guard lock(mutex_);
+    const std::optional<std::uint64_t> mismatched = MismatchedFileLocked(loss);
     while (!files_.empty() && files_.front().complete()) {
+      // It is not whole, however much of it was answered.
+      if (mismatched.has_value() && files_.front().number >= *mismatched) break;
       if (!files_.front().done) {
         done.emplace_back().mutable_file_done()->set_file_number(files_.front().number);
       }
@@ -437,12 +440,21 @@ bool ResumingUpload::IsSourceSilentLocked(const absl::Status& loss) const {
          writer_calls_ == writer_calls_at_loss_;
 }
 
-bool ResumingUpload::IsMismatchOfAnsweredLocked(const absl::Status& loss) const {
+std::optional<std::uint64_t> ResumingUpload::MismatchedFileLocked(const absl::Status& loss) const {
   // Of chunks that are named each answer is compared with the name itself.
-  if (!lost_.ok() || !IsContentMismatch(loss) || is_cut_here_ || files_.empty()) return false;
-  // Files are answered in their order, and those that are answered whole are gone.
-  const File& file = files_.front();
-  return file.ended && file.answered_bytes > file.given_from;
+  if (!lost_.ok() || !IsContentMismatch(loss) || is_cut_here_) return std::nullopt;
+  const std::optional<std::uint64_t> named = FileNumberOfLoss(loss);
+  if (named.has_value()) return *named + number_shift_;
+  // It may be any of them.
+  return files_.empty() ? files_begun_ : files_.front().number;
+}
+
+bool ResumingUpload::IsMismatchOfAnsweredLocked(const absl::Status& loss) {
+  const std::optional<std::uint64_t> number = MismatchedFileLocked(loss);
+  if (!number.has_value()) return false;
+  // One that is gone was answered whole.
+  const File* const file = Find(*number);
+  return file == nullptr || (file->ended && file->answered_bytes > file->given_from);
 }
 
 void ResumingUpload::NoteWriterLocked() {

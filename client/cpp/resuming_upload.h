@@ -214,15 +214,18 @@ class ResumingUpload final : private AnswerHandler {
   static bool SendBytes(UploadStream& stream, std::span<const std::uint8_t> bytes);
   bool RefuseDone(std::unique_lock<std::mutex>& lock);
   bool RefuseChanged();
-  void Settle();
+  void Settle(const absl::Status& loss);
   // After `loss`: waits until the next try; not OK if there is none.
   absl::Status WaitForNextTry(const absl::Status& loss);
   // Whether nobody misses the stream that was lost by `loss`: the source of the file that it was in
   // gives nothing, which is why the server has ended it.
   bool IsSourceSilentLocked(const absl::Status& loss) const;
-  // Whether `loss` says that what was sent of a file is not what was read, and some of it was
-  // answered: that is stored, and cannot be looked at any more.
-  bool IsMismatchOfAnsweredLocked(const absl::Status& loss) const;
+  // Of which file what was sent is not what was read, as `loss` says; nothing: it says no such
+  // thing.
+  std::optional<std::uint64_t> MismatchedFileLocked(const absl::Status& loss) const;
+  // Whether `loss` says that of a file of which some was answered: that is stored, and cannot be
+  // looked at any more.
+  bool IsMismatchOfAnsweredLocked(const absl::Status& loss);
   // The writer has said something, or waits until it can.
   void NoteWriterLocked();
   // A worker that was met without getting anywhere is passed over until something is got.

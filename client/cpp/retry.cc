@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/limits.h"
@@ -120,6 +121,17 @@ std::string WorkerOfLoss(const absl::Status& status) {
   if (!info.has_value() || info->domain() != kDomain) return "";
   const auto found = info->metadata().find("worker");
   return found == info->metadata().end() ? "" : found->second;
+}
+
+std::optional<std::uint64_t> FileNumberOfLoss(const absl::Status& status) {
+  const auto info = DetailOf<google::rpc::ErrorInfo>(status, kErrorInfoType);
+  if (!info.has_value() || info->domain() != kDomain) return std::nullopt;
+  const auto found = info->metadata().find("file_number");
+  std::uint64_t number = 0;
+  if (found == info->metadata().end() || !absl::SimpleAtoi(found->second, &number)) {
+    return std::nullopt;
+  }
+  return number;
 }
 
 absl::Status TlsTrouble(std::string_view why) {

@@ -67,6 +67,9 @@ bool IsOwnSilence(const absl::Status& status);
 // Whether what came of a file is not what the client has hashed (CONTENT_MISMATCH).
 bool IsContentMismatch(const absl::Status& status);
 
+// Which file of its stream it names, from 1; nothing if it names none.
+std::optional<std::uint64_t> FileNumberOfLoss(const absl::Status& status);
+
 // Whether the index was not reached, or has not answered in time (INDEX_UNAVAILABLE, a deadline).
 bool IsIndexUnavailable(const absl::Status& status);
 

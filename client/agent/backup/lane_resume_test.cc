@@ -317,8 +317,8 @@ TEST_F(LaneResumeTest, WhatHasChangedWhileItWaitedIsNotSentAgain) {
   End();
 }
 
-// What a server says that has answered the first chunk of a file, or nothing of it, at its end.
-grpc::Status EndByMismatch(FakeServer::Stream& stream, bool answers_some) {
+// What a server says at a file's end that has answered so much of it.
+grpc::Status EndByMismatch(FakeServer::Stream& stream, std::size_t answered_bytes) {
   v1::UploadRequest request;
   std::string content;
   while (stream.Read(&request)) {
@@ -326,17 +326,19 @@ grpc::Status EndByMismatch(FakeServer::Stream& stream, bool answers_some) {
       v1::UploadResponse response;
       if (frame.has_open()) *response.add_answers() = CuttingServer::Opened();
       if (frame.frame_case() == v1::UploadFrame::kData) content += frame.data();
-      if (frame.has_file_end() && answers_some) {
+      for (std::size_t at = 0; frame.has_file_end() && at < answered_bytes;) {
+        const std::size_t end = std::min(at + LosingServer::kChunkBytes, content.size());
         const std::span<const std::uint8_t> bytes(
-            reinterpret_cast<const std::uint8_t*>(content.data()), LosingServer::kChunkBytes);
+            reinterpret_cast<const std::uint8_t*>(content.data()) + at, end - at);
         const Digest digest = Fingerprint(DigestAlgorithm::kBlake3, bytes);
         v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
         chunks.set_file_number(1);
         v1::Chunk& chunk = *chunks.add_chunks();
-        chunk.set_end_offset(bytes.size());
+        chunk.set_end_offset(end);
         chunk.set_digest(digest.bytes.data(), digest.bytes.size());
         chunk.set_check(Xxh3Of64(bytes));
         chunk.set_verdict(v1::VERDICT_NEW);
+        at = end;
       }
       if (!response.answers().empty()) stream.Write(response);
       if (frame.has_file_end()) {
@@ -347,23 +349,27 @@ grpc::Status EndByMismatch(FakeServer::Stream& stream, bool answers_some) {
   return grpc::Status::OK;
 }
 
-// It may be what was answered that is wrong, and that is stored.
+// It may be what was answered that is wrong, and that is stored. So where all of it was: no stream
+// that only lacks its end makes it whole.
 TEST_F(LaneResumeTest, AMismatchIsTriedAgainIfNothingOfTheFileWasAnswered) {
-  for (const bool answers_some : {false, true}) {
+  constexpr std::size_t kFileBytes = 10'000;
+  for (const std::size_t answered_bytes : {std::size_t{0}, std::size_t{1}, kFileBytes}) {
+    SCOPED_TRACE(answered_bytes);
+    const bool answers_some = answered_bytes > 0;
     Reset();
     std::atomic<int> stream_count = 0;
     const FakeServer server([&](grpc::ServerContext& context, FakeServer::Stream& stream) {
       if (++stream_count > 1) return CuttingServer()(context, stream);
-      return EndByMismatch(stream, answers_some);
+      return EndByMismatch(stream, answered_bytes);
     });
     adjust_upload_ = [&](client::ResumingUpload::Options& upload) {
       upload.servers = {server.address()};
     };
     Start([](Moment) { return grpc::Status::OK; });
-    const absl::Status status = Upload({RandomContent(10'000)});
+    const absl::Status status = Upload({RandomContent(kFileBytes)});
     EXPECT_EQ(status.ok(), !answers_some) << status;
     EXPECT_EQ(absl::IsDataLoss(status), answers_some) << status;
-    EXPECT_EQ(taker_->taken_count, answers_some ? 1u : 3u);
+    EXPECT_EQ(taker_->taken_count, answered_bytes == 1 ? 1u : 3u);
     End();
     EXPECT_EQ(stream_count, answers_some ? 1 : 2);
   }
