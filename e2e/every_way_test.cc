@@ -33,7 +33,7 @@ class EveryWayTest : public PtxKerfd {
     StartServer(Cat("seed=", TestSeed()));
     worker_ = world_.StartKerfd(
         "w0", {"--role", "worker", "--worker-name", "w0", "--listen", "127.0.0.1:0", "--redis",
-               FormatRedisAddress(redis_.addresses().front())});
+               FormatRedisAddress(redis_.addresses().front()), "--redis-replicas", "0"});
     plain_ = world_.StartKerfd("w1", {"--backend", "plain"});
     front_ = world_.StartKerfd("f0", {"--role", "front", "--worker-check-ms", "200", "--workers",
                                       World::AddressOf("w0"), "--listen", "127.0.0.1:0"});
