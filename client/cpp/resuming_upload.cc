@@ -445,6 +445,8 @@ std::optional<std::uint64_t> ResumingUpload::MismatchedFileLocked(const absl::St
   if (!lost_.ok() || !IsContentMismatch(loss) || is_cut_here_) return std::nullopt;
   const std::optional<std::uint64_t> named = FileNumberOfLoss(loss);
   if (named.has_value()) return *named + number_shift_;
+  // Before there is a file it is of none.
+  if (files_begun_ == 0) return std::nullopt;
   // It may be any of them.
   return files_.empty() ? files_begun_ : files_.front().number;
 }
