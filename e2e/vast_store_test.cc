@@ -82,6 +82,7 @@ class VastStoreTest : public RoundTrip {
     const client::ServerAddress server{world_.last_address()};
     std::atomic<std::size_t> next = 0;
     std::vector<std::jthread> threads;
+    threads.reserve(kThreadCount);
     for (unsigned count = 0; count < kThreadCount; ++count) {
       threads.emplace_back([&] {
         const auto channel = client::OpenChannel(server);

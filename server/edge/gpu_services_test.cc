@@ -34,7 +34,7 @@ class GpuServicesTest : public testing::Test {
   static constexpr const char* kGpuProfile = "fastcdc:min=256,avg=1024,max=4096,level=2";
 
   static std::unique_ptr<cuda::GpuCutter> StartGpu(
-      cuda::Fault fault, std::uint64_t* call_count,
+      const cuda::Fault& fault, std::uint64_t* call_count,
       std::chrono::milliseconds batch_timeout = std::chrono::minutes(2)) {
     auto device = std::make_unique<cuda::FaultyDevice>(
         std::make_unique<cuda::EmulatedDevice>(

@@ -37,7 +37,7 @@ Outcome RunProgram(const std::vector<std::string>& arguments, const OpenNumber& 
   return {code, out.str()};
 }
 
-OpenNumber Emulated(Fault fault = {}, std::uint64_t faulty = 0) {
+OpenNumber Emulated(const Fault& fault = {}, std::uint64_t faulty = 0) {
   return [source = EmulatedSource(TestSeed(), fault, faulty)](std::uint32_t) { return source(); };
 }
 
