@@ -124,7 +124,7 @@ inline RequestPtr RequestOf(RedisCommand command, std::chrono::milliseconds usua
   request->waits_for_slot = command.waits_for_slot;
   request->is_for_master = command.is_for_master;
   request->timeout = command.timeout.count() > 0 ? command.timeout : usual_timeout;
-  request->deadline = Clock::now() + request->timeout;
+  request->deadline = command.asked_at.value_or(Clock::now()) + request->timeout;
   return request;
 }
 

@@ -41,6 +41,8 @@ struct RedisCommand {
   int replica_count = 0;
   // In the place of RedisOptions::command_timeout, unless it is 0.
   std::chrono::milliseconds timeout{0};
+  // From when the timeout counts; nothing: from Send.
+  std::optional<std::chrono::steady_clock::time_point> asked_at = std::nullopt;
   // While its slot moves and some of its keys have gone (TRYAGAIN): else that is the answer.
   bool waits_for_slot = true;
   // With `node`: for as long as that is the master of the key's slot, and the slot does not move.
