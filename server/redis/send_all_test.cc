@@ -163,7 +163,9 @@ TEST(SendAllTest, BehindOneThatIsNotAnsweredNoneIsSent) {
   all.Start();
   EXPECT_TRUE(redis.AnswerOne());
   EXPECT_TRUE(redis.AnswerOne(absl::UnavailableError("it hangs")));
-  while (redis.AnswerOne()) EXPECT_FALSE(all.is_done());
+  EXPECT_FALSE(all.is_done());
+  while (redis.AnswerOne()) {
+  }
   ASSERT_TRUE(all.is_done());
   const RedisReplies replies = all.TakeValue();
   EXPECT_EQ(redis.sent().size(), 5U);
