@@ -76,13 +76,28 @@ void EntryBatch::Add(const Digest& digest) {
   ++count_;
 }
 
+void EntryBatch::SetAbsent(std::size_t index) {
+  is_absent_.resize(count_);
+  absent_count_ += is_absent_[index] ? 0 : 1;
+  is_absent_[index] = true;
+}
+
 absl::Status EntryBatch::Read(rocksdb::DB& database) {
-  slices_.reserve(count_);
-  for (std::size_t index = 0; index < count_; ++index) slices_.push_back(key(index));
-  values_.resize(count_);
-  statuses_.resize(count_);
-  database.MultiGet(rocksdb::ReadOptions(), database.DefaultColumnFamily(), count_, slices_.data(),
-                    values_.data(), statuses_.data(), /*sorted_input=*/true);
+  const std::size_t asked_count = count_ - absent_count_;
+  if (asked_count == 0) return absl::OkStatus();
+  slices_.reserve(asked_count);
+  if (absent_count_ > 0) places_.resize(count_);
+  for (std::size_t index = 0; index < count_; ++index) {
+    if (absent_count_ > 0) {
+      if (is_absent_[index]) continue;
+      places_[index] = slices_.size();
+    }
+    slices_.push_back(key(index));
+  }
+  values_.resize(asked_count);
+  statuses_.resize(asked_count);
+  database.MultiGet(rocksdb::ReadOptions(), database.DefaultColumnFamily(), asked_count,
+                    slices_.data(), values_.data(), statuses_.data(), /*sorted_input=*/true);
   for (const rocksdb::Status& status : statuses_) {
     if (!status.ok() && !status.IsNotFound()) return FromRocksDb(status, "reading the index");
   }
@@ -90,9 +105,11 @@ absl::Status EntryBatch::Read(rocksdb::DB& database) {
 }
 
 absl::StatusOr<std::optional<index_codec::EntryValue>> EntryBatch::value(std::size_t index) const {
-  if (statuses_[index].IsNotFound()) return std::nullopt;
+  if (absent_count_ > 0 && is_absent_[index]) return std::nullopt;
+  const std::size_t place = absent_count_ > 0 ? places_[index] : index;
+  if (statuses_[place].IsNotFound()) return std::nullopt;
   KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue entry,
-                        index_codec::ParseEntry(ToView(values_[index])));
+                        index_codec::ParseEntry(ToView(values_[place])));
   return entry;
 }
 

@@ -25,13 +25,15 @@ std::vector<std::size_t> InDigestOrder(std::span<const Digest> digests);
 // The entries there.
 std::vector<const IndexEntry*> InDigestOrder(std::span<const IndexEntry> entries);
 
-// Add, in digest order; then Read, once; then what was read.
+// Add, in digest order; then SetAbsent; then Read, once; then what was read.
 class EntryBatch {
  public:
   // `repository` and `prefix`, which begins the keys of its entries, outlive it.
   EntryBatch(const RepositoryId& repository, std::string_view prefix, std::size_t count);
 
   void Add(const Digest& digest);
+  // The index-th digest is known to have no entry: nobody looks for it.
+  void SetAbsent(std::size_t index);
   absl::Status Read(rocksdb::DB& database);
 
   // The entry of the index-th digest; nothing if it has none. DataLoss. The view lasts as long as
@@ -48,9 +50,15 @@ class EntryBatch {
   std::size_t count_ = 0;
   // All of one length, one behind the other.
   std::string keys_;
+  // Of each digest, once one is absent.
+  std::vector<bool> is_absent_;
+  std::size_t absent_count_ = 0;
+  // Of those that are looked for, one behind the other.
   std::vector<rocksdb::Slice> slices_;
   std::vector<rocksdb::PinnableSlice> values_;
   std::vector<rocksdb::Status> statuses_;
+  // Where those of each digest stand there, once one is absent.
+  std::vector<std::size_t> places_;
 };
 
 }  // namespace kerf

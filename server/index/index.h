@@ -32,6 +32,10 @@ struct IndexEntry {
   std::uint32_t length_bytes = 0;
   // Where the agent keeps the chunk: 1 to kMaxLocatorBytes bytes, opaque.
   std::string locator;
+  // To Commit alone: LookupResult::absent_at of a lookup of this digest in this repository of this
+  // index, also before it was opened again in this process; 0: there was none. Saves a look, and
+  // changes no answer, however old it is: what was committed since is found all the same.
+  std::uint64_t absent_at = 0;
 
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
@@ -51,6 +55,8 @@ struct LookupResult {
   // The repository's as it was read for this verdict, kNew too; 0: none was told, or it is closed.
   // A leaf that lies in several places may know different ones of them.
   std::uint64_t repository_epoch = 0;
+  // If verdict is kNew: for IndexEntry::absent_at. 0: the index has no use for it.
+  std::uint64_t absent_at = 0;
 };
 
 struct IndexStats {

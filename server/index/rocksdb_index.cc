@@ -17,6 +17,7 @@
 #include "server/index/codec.h"
 #include "server/index/entry_batch.h"
 #include "server/index/epoch_fence.h"
+#include "server/index/last_writes.h"
 #include "server/index/rocksdb_repositories.h"
 #include "server/index/rocksdb_store.h"
 #include "server/index/rules.h"
@@ -34,9 +35,9 @@ constexpr std::size_t kBatchCount = 1024;
 // Of an entry in a batch of writes, with a repository's name and a locator of usual lengths.
 constexpr std::size_t kUsualWriteBytes = 96;
 
-// Read-modify-writes of digests that begin with different bits do not wait for each other.
-constexpr std::size_t kStripeBits = 5;
-constexpr std::size_t kStripeCount = std::size_t{1} << kStripeBits;
+// Read-modify-writes of digests that begin with different bits do not wait for each other. A stripe
+// is also a part of what is known of their last writes.
+constexpr std::size_t kStripeCount = LastWrites::kPartCount;
 
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
@@ -138,6 +139,9 @@ class RocksDbIndex final : public EmbeddedIndex {
   std::mutex mark_mutex_;
   std::uint64_t marked_sequence_ = 0;
   std::array<std::mutex, kStripeCount> stripes_;
+  // Of entries, where a commit has made some that were not there. Nothing else does: whatever
+  // forgets, drops or resets removes entries, or changes those that are there.
+  LastWrites last_writes_;
   EpochFence fence_;
 };
 
@@ -202,13 +206,18 @@ Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uin
     EntryBatch batch(repository, prefix, part.size());
     const std::vector<std::size_t> order = InDigestOrder(part);
     for (const std::size_t position : order) batch.Add(part[position]);
+    // Before the entries are read.
+    const std::uint64_t now = last_writes_.Now();
     KERF_RETURN_IF_ERROR(batch.Read(*database_));
     for (std::size_t index = 0; index < part.size(); ++index) {
       KERF_ASSIGN_OR_RETURN(const std::optional<EntryValue> value, batch.value(index));
       LookupResult& result = results[begin + order[index]];
       result = LookupResult{};
       result.repository_epoch = index_rules::EpochToTell(repository_epoch);
-      if (!value) continue;
+      if (!value) {
+        result.absent_at = now;
+        continue;
+      }
       result.verdict = index_rules::VerdictOf(value->epoch, repository_epoch, session_epoch);
       result.length_bytes = value->length_bytes;
       result.locator = value->locator;
@@ -219,7 +228,7 @@ Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uin
 
 RocksDbIndex::Stripes RocksDbIndex::Lock(std::span<const IndexEntry* const> entries) {
   std::bitset<kStripeCount> wanted;
-  for (const IndexEntry* entry : entries) wanted.set(entry->digest.bytes[0] >> (8 - kStripeBits));
+  for (const IndexEntry* entry : entries) wanted.set(LastWrites::PartOf(entry->digest));
   Stripes held;
   for (std::size_t index = 0; index < kStripeCount; ++index) {
     if (wanted[index]) held[index] = std::unique_lock(stripes_[index]);
@@ -246,6 +255,12 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
   const Stripes held = Lock(sorted);
   KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
+  // What the caller's lookup has not found, and nobody has committed since, is not there.
+  for (std::size_t index = 0; index < sorted.size(); ++index) {
+    if (last_writes_.IsUnwrittenSince(sorted[index]->digest, sorted[index]->absent_at)) {
+      batch.SetAbsent(index);
+    }
+  }
   KERF_RETURN_IF_ERROR(batch.Read(*database_));
   rocksdb::WriteBatch writes(sorted.size() * kUsualWriteBytes);
   std::string encoded;
@@ -268,7 +283,12 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
     index_codec::AppendEntry(*current, &encoded);
     KERF_RETURN_IF_ERROR(FromRocksDb(writes.Put(batch.key(index), encoded), "writing the index"));
   }
-  return Write(repository, writes, added_count);
+  absl::Status status = Write(repository, writes, added_count);
+  // Still with the stripes, so that whoever has them next knows of it.
+  if (added_count > 0) last_writes_.Note(sorted);
+  // Nothing of it is there, says RocksDB, which takes no more writes then. It is not relied on.
+  if (!status.ok()) last_writes_.DisbelieveAll();
+  return status;
 }
 
 Task<absl::Status> RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,

@@ -1,5 +1,7 @@
 // The index against the model, step by step.
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,7 +70,14 @@ class Life {
   }
 
   void Commit(const RepositoryId& repository) {
-    const std::vector<IndexEntry> entries = RandomEntries(repository);
+    std::vector<IndexEntry> entries = RandomEntries(repository);
+    for (IndexEntry& entry : entries) {
+      // Of any lookup there was: of one before whatever has happened since, too.
+      const auto& absent = absent_[{repository.name, repository.digest_algorithm}];
+      const auto seen = absent.find(entry.digest);
+      if (seen == absent.end() || random_.OneIn(4)) continue;
+      entry.absent_at = random_.OneIn(4) ? seen->second.front() : seen->second.back();
+    }
     const std::uint64_t epoch = RandomEpoch();
     const bool replace = random_.OneIn(3);
     const absl::Status status = WaitFor(index_->Commit(repository, epoch, entries, replace));
@@ -209,6 +218,10 @@ class Life {
     ASSERT_TRUE(WaitFor(index_->Lookup(repository, epoch, digests, results)).ok());
     for (std::size_t index = 0; index < digests.size(); ++index) {
       ExpectSame(results[index], model_.Lookup(repository, epoch, digests[index]));
+      if (results[index].absent_at == 0) continue;
+      EXPECT_EQ(results[index].verdict, Verdict::kNew);
+      absent_[{repository.name, repository.digest_algorithm}][digests[index]].push_back(
+          results[index].absent_at);
     }
   }
 
@@ -221,6 +234,9 @@ class Life {
   Random random_;
   std::uint64_t epoch_ = 1;
   IndexModel model_;
+  // What lookups have said of digests that had no entry, before the index was opened again, too.
+  std::map<std::pair<std::string, DigestAlgorithm>, std::map<Digest, std::vector<std::uint64_t>>>
+      absent_;
   std::unique_ptr<Index> index_;
 };
 

@@ -47,6 +47,47 @@ TEST_P(IndexConformance, ConcurrentCommitsAgreeOnOneLocator) {
   EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, kDigests);
 }
 
+// As streams do: each says of what it commits what its lookup has seen, and others may have
+// committed the same since, or be at it.
+TEST_P(IndexConformance, ConcurrentCommitsOfWhatWasNewAgreeOnOneLocator) {
+  constexpr std::size_t kThreads = 4;
+  constexpr std::size_t kAtATime = 16;
+  const std::uint64_t digest_count = kAtATime * std::max<std::uint64_t>(4, GetParam().Rounds(100));
+  std::vector<std::vector<std::string>> seen(kThreads);
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  std::barrier<> together(kThreads);
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([thread, digest_count, &seen, &together, &index = IndexForThread()] {
+      Random random(TestSeed() + thread);
+      for (std::uint64_t first = 0; first < digest_count; first += kAtATime) {
+        std::vector<IndexEntry> entries;
+        std::vector<Digest> digests;
+        for (std::uint64_t number = first; number < first + kAtATime; ++number) {
+          entries.push_back(EntryOf(number, "of thread " + std::to_string(thread)));
+          digests.push_back(entries.back().digest);
+        }
+        std::vector<LookupResult> results(kAtATime);
+        together.arrive_and_wait();
+        // One looks while another one writes, or all do.
+        if (random.OneIn(2)) std::this_thread::yield();
+        EXPECT_TRUE(WaitFor(index.Lookup(kRepository, 1, digests, results)).ok());
+        if (random.OneIn(2)) std::this_thread::yield();
+        for (std::size_t index_of = 0; index_of < kAtATime; ++index_of) {
+          entries[index_of].absent_at = results[index_of].absent_at;
+        }
+        EXPECT_TRUE(WaitFor(index.Commit(kRepository, 1, entries, false)).ok());
+        for (const Digest& digest : digests) {
+          seen[thread].push_back(LookupOne(index, 1, digest).locator);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t thread = 1; thread < kThreads; ++thread) EXPECT_EQ(seen[thread], seen[0]);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, digest_count);
+}
+
 // Collections run beside uploads: a digest that was forgotten before the epoch was raised is never
 // called a duplicate in a session of that epoch.
 TEST_P(IndexConformance, ForgottenBeforeTheEpochIsNeverDuplicateInIt) {
@@ -141,7 +182,16 @@ TEST_P(IndexConformance, ConcurrentCommitForgetAndAdvanceKeepTheCount) {
       Random random(TestSeed() + thread);
       for (int round = 0; round < 60; ++round) {
         std::vector<IndexEntry> entries(8);
-        for (IndexEntry& entry : entries) entry = EntryOf(random.Below(50), "a");
+        std::vector<Digest> digests;
+        for (IndexEntry& entry : entries) {
+          entry = EntryOf(random.Below(50), "a");
+          digests.push_back(entry.digest);
+        }
+        std::vector<LookupResult> results(entries.size());
+        EXPECT_TRUE(WaitFor(index.Lookup(kRepository, 1, digests, results)).ok());
+        for (std::size_t index_of = 0; index_of < entries.size(); ++index_of) {
+          entries[index_of].absent_at = results[index_of].absent_at;
+        }
         if (random.OneIn(3)) {
           EXPECT_TRUE(WaitFor(index.Forget(kRepository, entries)).ok());
         } else {
