@@ -259,6 +259,7 @@ absl::Status Session::AddChunk(const JudgedChunk& chunk) {
     pending.file_number = chunk.file_number;
     pending.begin_offset = file.answered_offset;
     pending.length_bytes = chunk.length_bytes;
+    pending.absent_at = chunk.absent_at;
     Link(slot, file);
     ++pending_count_;
     ++file.new_chunk_count;
@@ -356,14 +357,18 @@ absl::StatusOr<CommitPlan> Session::PlanCommit(const v1::Commit& commit) const {
     KERF_RETURN_IF_ERROR(CheckEntry("commit.entries.locator", entry));
     KERF_ASSIGN_OR_RETURN(const Digest digest, ReadDigest("commit.entries.digest", entry.digest()));
     std::uint32_t length_bytes = 0;
+    std::uint64_t absent_at = 0;
     if (const auto pending = pending_by_digest_.find(digest); pending != pending_by_digest_.end()) {
       length_bytes = slots_[pending->second].length_bytes;
+      absent_at = slots_[pending->second].absent_at;
     } else if (const auto stale = stale_.find(digest); stale != stale_.end()) {
       length_bytes = stale->second;
     } else {
       plan.others.push_back(digest);
     }
-    if (length_bytes > 0) plan.entries.push_back({digest, length_bytes, entry.locator()});
+    if (length_bytes > 0) {
+      plan.entries.push_back({digest, length_bytes, entry.locator(), absent_at});
+    }
   }
   return plan;
 }

@@ -44,6 +44,8 @@ struct JudgedChunk {
   std::uint32_t length_bytes = 0;
   Digest digest;
   Verdict verdict = Verdict::kNew;
+  // LookupResult::absent_at.
+  std::uint64_t absent_at = 0;
 };
 
 // What the client is told of the limits.
@@ -138,6 +140,7 @@ class Session {
     Digest digest;
     std::uint64_t file_number = 0;
     std::uint64_t begin_offset = 0;
+    std::uint64_t absent_at = 0;
     std::uint32_t length_bytes = 0;
     Slot previous_in_file = kNoSlot;
     Slot next_in_file = kNoSlot;

@@ -25,9 +25,11 @@ BatchAnswers::BatchAnswers(Session* session, std::string* encoded)
 absl::Status BatchAnswers::Add(std::uint64_t file_number, std::uint64_t end_offset,
                                std::uint32_t length_bytes, const Digest& digest,
                                std::uint64_t check, LookupResult* result) {
-  if (result->length_bytes != length_bytes) *result = LookupResult{};
-  KERF_RETURN_IF_ERROR(
-      session_.AddChunk({file_number, end_offset, length_bytes, digest, result->verdict}));
+  if (result->verdict != Verdict::kNew && result->length_bytes != length_bytes) {
+    *result = LookupResult{};
+  }
+  KERF_RETURN_IF_ERROR(session_.AddChunk(
+      {file_number, end_offset, length_bytes, digest, result->verdict, result->absent_at}));
   tally_.Add(result->verdict, length_bytes);
   new_count_ += result->verdict == Verdict::kNew ? 1 : 0;
   if (file_number != file_number_) AppendFile();
