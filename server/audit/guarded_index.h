@@ -73,6 +73,7 @@ class GuardedIndex final : public ForwardingIndex {
     }
     return ForwardingIndex::ResetEpoch(repository, epoch, after, limit);
   }
+  bool answers_at_once() const override { return IndexAnswersAtOnce(); }
   IndexHealth health() const override {
     IndexHealth health = ForwardingIndex::health();
     const absl::Status trouble = Trouble();

@@ -81,6 +81,10 @@ class ForwardingIndex : public Index {
   // `index` outlives it.
   explicit ForwardingIndex(Index* index) : index_(index) {}
 
+  // For answers_at_once of a wrapper that waits for nothing of its own. It is not passed on by
+  // itself: one that forgot to say that it waits would have callers' memory for too long.
+  bool IndexAnswersAtOnce() const { return index_->answers_at_once(); }
+
  private:
   const std::unique_ptr<Index> owned_;
   Index* const index_;

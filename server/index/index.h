@@ -245,6 +245,10 @@ class Index {
   // Each call is a round trip: better one that asks for much.
   virtual bool is_remote() const { return false; }
 
+  // Whether each of its calls, awaited, has been answered before that returns, in the caller's
+  // thread: so that nobody but the caller has what the call's arguments refer to.
+  virtual bool answers_at_once() const { return false; }
+
   // As it is known; asks nobody.
   virtual IndexHealth health() const { return {}; }
   // The same; may be some seconds old.

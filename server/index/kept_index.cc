@@ -168,6 +168,7 @@ class KeptIndex final : public Index {
     });
   }
   std::string_view backend_name() const override { return "rocksdb"; }
+  bool answers_at_once() const override { return true; }
   IndexHealth health() const override;
   IndexSize size() const override {
     const std::lock_guard lock(health_mutex_);

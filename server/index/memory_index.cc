@@ -90,6 +90,7 @@ class MemoryIndex : public Index {
                                               const std::optional<Digest>& after,
                                               std::size_t limit) override;
   std::string_view backend_name() const override { return "memory"; }
+  bool answers_at_once() const override { return true; }
   IndexSize size() const override;
 
  private:

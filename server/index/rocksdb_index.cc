@@ -86,6 +86,7 @@ class RocksDbIndex final : public EmbeddedIndex {
                                               const std::optional<Digest>& after,
                                               std::size_t limit) override;
   std::string_view backend_name() const override { return "rocksdb"; }
+  bool answers_at_once() const override { return true; }
 
  private:
   // Whether what is held goes.

@@ -53,6 +53,7 @@ class QuotaIndex final : public ForwardingIndex {
   Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
                                         const std::optional<Digest>& after,
                                         std::size_t limit) override;
+  bool answers_at_once() const override { return IndexAnswersAtOnce(); }
 
  private:
   struct Known {

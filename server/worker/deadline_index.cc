@@ -81,6 +81,9 @@ Task<absl::Status> DeadlineIndex::Lookup(const RepositoryId& repository,
                                          std::uint64_t session_epoch,
                                          std::span<const Digest> digests,
                                          std::span<LookupResult> results) {
+  if (index_.answers_at_once()) {
+    return index_.Lookup(repository, session_epoch, digests, results);
+  }
   auto call = std::make_shared<Call<absl::Status>>(repository);
   call->digests.assign(digests.begin(), digests.end());
   call->results.resize(results.size());
@@ -91,6 +94,7 @@ Task<absl::Status> DeadlineIndex::Lookup(const RepositoryId& repository,
 Task<absl::Status> DeadlineIndex::Commit(const RepositoryId& repository,
                                          std::uint64_t session_epoch,
                                          std::span<const IndexEntry> entries, bool replace) {
+  if (index_.answers_at_once()) return index_.Commit(repository, session_epoch, entries, replace);
   auto call = std::make_shared<Call<absl::Status>>(repository);
   call->entries.assign(entries.begin(), entries.end());
   return Await(call, index_.Commit(call->repository, session_epoch, call->entries, replace));
@@ -98,6 +102,7 @@ Task<absl::Status> DeadlineIndex::Commit(const RepositoryId& repository,
 
 Task<absl::StatusOr<ForgetResult>> DeadlineIndex::Forget(const RepositoryId& repository,
                                                          std::span<const IndexEntry> entries) {
+  if (index_.answers_at_once()) return index_.Forget(repository, entries);
   auto call = std::make_shared<Call<absl::StatusOr<ForgetResult>>>(repository);
   call->entries.assign(entries.begin(), entries.end());
   return Await(call, index_.Forget(call->repository, call->entries));

@@ -22,7 +22,8 @@ namespace kerf {
 // caller's thread keeps that for as long as it likes.
 //
 // The index reads and writes copies, which it keeps for as long as it likes: callers have what is
-// theirs back with the answer, whoever has given it.
+// theirs back with the answer, whoever has given it. One that answers at once has the callers'
+// digests and entries themselves, which are thousands a call.
 class DeadlineIndex final : public Index {
  public:
   // Both outlive it, and the index also all calls that it has.
@@ -72,6 +73,7 @@ class DeadlineIndex final : public Index {
                                               std::size_t limit) override;
   std::string_view backend_name() const override { return index_.backend_name(); }
   bool is_remote() const override { return index_.is_remote(); }
+  bool answers_at_once() const override { return index_.answers_at_once(); }
 
  private:
   template <typename Answer>

@@ -22,6 +22,7 @@
 #include "base/strings.h"
 #include "base/task.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "server/errors/errors.h"
 #include "server/index/forwarding_index.h"
 #include "server/index/memory_index.h"
@@ -293,6 +294,58 @@ TEST_F(DeadlineIndexTest, AnAnswerAtOnceNeedsNoDeadline) {
     EXPECT_TRUE(outcome.status.ok()) << outcome.status;
     EXPECT_EQ(index.pending_count(), 0u);
   }
+}
+
+// Notes what it is given.
+class SeenIndex final : public ForwardingIndex {
+ public:
+  explicit SeenIndex(bool answers_at_once)
+      : ForwardingIndex(CreateMemoryIndex()), answers_at_once_(answers_at_once) {}
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    seen_ = {digests.data(), results.data()};
+    return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
+  }
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
+    seen_ = {entries.data()};
+    return ForwardingIndex::Commit(repository, session_epoch, entries, replace);
+  }
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override {
+    seen_ = {entries.data()};
+    return ForwardingIndex::Forget(repository, entries);
+  }
+  bool answers_at_once() const override { return answers_at_once_; }
+
+  // Where that of the last call lies.
+  const std::vector<const void*>& seen() const { return seen_; }
+
+ private:
+  const bool answers_at_once_;
+  std::vector<const void*> seen_;
+};
+
+TEST_F(DeadlineIndexTest, OnlyAnIndexThatAnswersAtOnceHasWhatIsTheCallers) {
+  const IndexEntry entry{DigestOf(5), 9, "there"};
+  const Digest digest = DigestOf(5);
+  LookupResult result;
+  for (const bool answers_at_once : {true, false}) {
+    SeenIndex seen(answers_at_once);
+    DeadlineIndex index(&seen, kTimeout, &clock_);
+    EXPECT_EQ(index.answers_at_once(), answers_at_once);
+    ASSERT_TRUE(WaitFor(index.Commit(kHome, 1, {&entry, 1}, false)).ok());
+    EXPECT_EQ(seen.seen()[0] == &entry, answers_at_once);
+    ASSERT_TRUE(WaitFor(index.Lookup(kHome, 1, {&digest, 1}, {&result, 1})).ok());
+    EXPECT_EQ(seen.seen()[0] == &digest, answers_at_once);
+    EXPECT_EQ(seen.seen()[1] == &result, answers_at_once);
+    EXPECT_EQ(result.locator, "there");
+    ASSERT_TRUE(WaitFor(index.Forget(kHome, {&entry, 1})).ok());
+    EXPECT_EQ(seen.seen()[0] == &entry, answers_at_once);
+  }
+  // A wrapper that says nothing may wait.
+  EXPECT_FALSE(held_.answers_at_once());
 }
 
 // Whoever goes on may ask again at once, and has all its time for that.
