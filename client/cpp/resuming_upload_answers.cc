@@ -44,6 +44,11 @@ void ResumingUpload::ForEachPartLocked(Listed all, const Send& send) const {
       std::clamp<std::size_t>(limits_.max_message_bytes(), UploadStream::kMinMessageBytes,
                               kMaxFrameBytes) -
       kFrameOverheadBytes;
+  if (static_cast<std::uint32_t>(all.entries_size()) <= limits_.max_commit_entries() &&
+      all.ByteSizeLong() <= max_bytes) {
+    if (!all.entries().empty()) send(std::move(all));
+    return;
+  }
   Listed part;
   std::size_t part_bytes = 0;
   for (v1::CommitEntry& entry : *all.mutable_entries()) {
@@ -81,9 +86,9 @@ void ResumingUpload::Commit(v1::Commit commit) {
       commit = std::move(known);
     }
     ForEachPartLocked(std::move(commit), [this](v1::Commit part) {
-      unanswered_commits_.push_back(part);
       unanswered_entries_ += static_cast<std::size_t>(part.entries_size());
-      stream_->Commit(std::move(part));
+      unanswered_commits_.push_back(std::move(part));
+      stream_->Commit(unanswered_commits_.back());
     });
     if (unanswered_entries_ > kMaxUnansweredEntries && lost_.ok()) {
       lost_ = absl::ResourceExhaustedError("the server answers chunks, but no commits");
@@ -103,7 +108,7 @@ void ResumingUpload::ReportStale(v1::ReportStale report) {
     }
   }
   ForEachPartLocked(std::move(report),
-                    [this](v1::ReportStale part) { stream_->ReportStale(std::move(part)); });
+                    [this](const v1::ReportStale& part) { stream_->ReportStale(part); });
 }
 
 void ResumingUpload::OnAnswer(const v1::UploadAnswer& answer) {

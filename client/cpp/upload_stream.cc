@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -279,10 +280,9 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
       memory_(options.memory),
       reactor_(std::make_unique<Reactor>(channel, options, request_id_)) {
   try {
-    v1::UploadFrame frame;
-    *frame.mutable_open() = options.open;
-    if (memory_ != nullptr) frame.mutable_open()->set_shared_memory(memory_->token());
-    SendFrame(frame);
+    v1::Open open = options.open;
+    if (memory_ != nullptr) open.set_shared_memory(memory_->token());
+    SendControl(v1::UploadFrame::kOpenFieldNumber, open);
     answer_thread_ = std::thread([this] { RunAnswers(); });
   } catch (...) {
     // gRPC still calls it.
@@ -538,22 +538,29 @@ void UploadStream::Flush() {
   SendBlock();
 }
 
-void UploadStream::SendFrame(const v1::UploadFrame& frame) {
-  v1::UploadRequest request;
-  *request.add_frames() = frame;
-  reactor_->Enqueue(grpc::Slice(request.SerializeAsString()), Reactor::Kind::kControl);
+// Encoded once, where it is sent from: a commit has thousands of entries, and a message that held
+// a copy of each would allocate five times for it.
+void UploadStream::SendControl(int frame_field, const google::protobuf::MessageLite& content) {
+  const std::size_t content_bytes = content.ByteSizeLong();
+  const std::size_t size_bytes = 2 * (1 + kLengthBytes) + content_bytes;
+  auto encoded = std::make_unique_for_overwrite<std::uint8_t[]>(size_bytes);
+  std::uint8_t* const out = encoded.get();
+  out[0] = kFramesTag;
+  PutLength(out + 1, 1 + kLengthBytes + content_bytes);
+  out[1 + kLengthBytes] = static_cast<std::uint8_t>(frame_field << 3 | 2);
+  PutLength(out + 2 + kLengthBytes, content_bytes);
+  content.SerializeWithCachedSizesToArray(out + 2 * (1 + kLengthBytes));
+  const grpc::Slice slice(encoded.release(), size_bytes,
+                          [](void* bytes) { delete[] static_cast<std::uint8_t*>(bytes); });
+  reactor_->Enqueue(slice, Reactor::Kind::kControl);
 }
 
-void UploadStream::Commit(v1::Commit commit) {
-  v1::UploadFrame frame;
-  *frame.mutable_commit() = std::move(commit);
-  SendFrame(frame);
+void UploadStream::Commit(const v1::Commit& commit) {
+  SendControl(v1::UploadFrame::kCommitFieldNumber, commit);
 }
 
-void UploadStream::ReportStale(v1::ReportStale report) {
-  v1::UploadFrame frame;
-  *frame.mutable_report_stale() = std::move(report);
-  SendFrame(frame);
+void UploadStream::ReportStale(const v1::ReportStale& report) {
+  SendControl(v1::UploadFrame::kReportStaleFieldNumber, report);
 }
 
 void UploadStream::FinishWrites() { reactor_->FinishWrites(); }

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "client/cpp/memory_offer.h"
 #include "client/cpp/message_block.h"
+#include "google/protobuf/message_lite.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "kerf/v1/chunking.pb.h"
@@ -112,8 +113,8 @@ class UploadStream {
   // Sends what has been collected. Otherwise a message is sent when its block is full.
   void Flush();
 
-  void Commit(v1::Commit commit);
-  void ReportStale(v1::ReportStale report);
+  void Commit(const v1::Commit& commit);
+  void ReportStale(const v1::ReportStale& report);
   // After the last frame: the server ends the stream once it has answered everything.
   void FinishWrites();
   // Tells the server that the stream is still wanted if it was told nothing for keep_place. The
@@ -144,7 +145,8 @@ class UploadStream {
   // The server has read all of the file up to here, and of the files before.
   void ReleaseShared(std::uint64_t file_number, std::uint64_t end_offset);
   void SendBlock();
-  void SendFrame(const v1::UploadFrame& frame);
+  // A message of one frame, which has that field alone.
+  void SendControl(int frame_field, const google::protobuf::MessageLite& content);
   absl::Status HandOver(grpc::ByteBuffer& message, v1::UploadResponse& response);
   void RunAnswers();
 

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <future>
 #include <new>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
@@ -103,6 +105,36 @@ TEST(UploadStreamTest, AServerThatReadsIsToldEverything) {
   stream.FinishWrites();
   EXPECT_TRUE(stream.Wait().ok());
   EXPECT_EQ(commits, 100);
+}
+
+TEST(UploadStreamTest, WhatIsToldArrivesAsItWasSaid) {
+  std::vector<v1::UploadFrame> frames;
+  FakeServer server([&](grpc::ServerContext& /*context*/, FakeServer::Stream& stream) {
+    v1::UploadRequest request;
+    while (stream.Read(&request)) {
+      frames.insert(frames.end(), request.frames().begin(), request.frames().end());
+    }
+    return grpc::Status::OK;
+  });
+  v1::Commit commit = LongCommit();
+  commit.mutable_entries(7)->set_locator("pack 1 2");
+  v1::ReportStale report;
+  report.add_entries()->set_digest(std::string(16, 's'));
+  EndWatcher watcher;
+  UploadStream::Options options;
+  options.open.set_repository("home");
+  UploadStream stream(*OpenChannel({server.address()}), options, watcher);
+  stream.Commit(commit);
+  stream.ReportStale(report);
+  stream.Commit({});
+  stream.FinishWrites();
+  EXPECT_TRUE(stream.Wait().ok());
+  ASSERT_EQ(frames.size(), 4u);
+  EXPECT_EQ(frames[0].open().SerializeAsString(), options.open.SerializeAsString());
+  EXPECT_EQ(frames[1].commit().SerializeAsString(), commit.SerializeAsString());
+  EXPECT_EQ(frames[2].report_stale().SerializeAsString(), report.SerializeAsString());
+  EXPECT_TRUE(frames[3].has_commit());
+  EXPECT_TRUE(frames[3].commit().entries().empty());
 }
 
 TEST(UploadStreamTest, AnAnswerThatWouldTakeMuchMemoryEndsTheStream) {
