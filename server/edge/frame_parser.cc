@@ -18,6 +18,19 @@ constexpr std::uint8_t kDataTag = (3 << 3) | 2;
 constexpr int kMaxLengthBytes = 5;
 constexpr std::uint8_t kMaxLastByte = 7;
 
+// From here on a frame is taken apart into an arena of its own. A full commit takes some ten blocks
+// of it; the first is not much more than a frame of the least size needs.
+constexpr std::size_t kLargeFrameBytes = std::size_t{4} * 1024;
+constexpr std::size_t kMinBlockBytes = std::size_t{8} * 1024;
+constexpr std::size_t kMaxBlockBytes = std::size_t{64} * 1024;
+
+google::protobuf::ArenaOptions Blocks() {
+  google::protobuf::ArenaOptions options;
+  options.start_block_size = kMinBlockBytes;
+  options.max_block_size = kMaxBlockBytes;
+  return options;
+}
+
 }  // namespace
 
 void FrameParser::Reset(std::span<const Bytes> pieces) {
@@ -33,6 +46,7 @@ void FrameParser::Reset(std::span<const Bytes> pieces) {
   piece_offset_ = 0;
   rest_.Clear();
   rest_index_ = 0;
+  arena_.reset();
 }
 
 Bytes FrameParser::Contiguous(std::size_t count) const {
@@ -136,20 +150,25 @@ absl::StatusOr<const Frame*> FrameParser::ControlFrame(std::size_t frame_bytes) 
                          kMaxControlFrameBytes, " are taken"));
   }
   const Bytes encoded = Gather(frame_bytes);
-  if (!control_.ParseFromArray(encoded.data(), static_cast<int>(encoded.size()))) {
+  v1::UploadFrame* control = &control_;
+  if (frame_bytes >= kLargeFrameBytes) {
+    arena_.emplace(Blocks());
+    control = google::protobuf::Arena::CreateMessage<v1::UploadFrame>(&*arena_);
+  }
+  if (!control->ParseFromArray(encoded.data(), static_cast<int>(encoded.size()))) {
     return MakeError(Reason::kMalformedMessage,
                      Cat("the frame that ends at byte ", message_bytes_ - left_bytes_,
                          " of a message of ", message_bytes_, " bytes is no UploadFrame"));
   }
   frame_ = Frame{};
-  if (control_.frame_case() != v1::UploadFrame::kData) {
-    frame_.control = &control_;
+  if (control->frame_case() != v1::UploadFrame::kData) {
+    frame_.control = control;
     return &frame_;
   }
-  data_pieces_.assign(1, Bytes(reinterpret_cast<const std::uint8_t*>(control_.data().data()),
-                               control_.data().size()));
+  data_pieces_.assign(1, Bytes(reinterpret_cast<const std::uint8_t*>(control->data().data()),
+                               control->data().size()));
   frame_.data = data_pieces_;
-  frame_.data_bytes = control_.data().size();
+  frame_.data_bytes = control->data().size();
   return &frame_;
 }
 

@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "google/protobuf/arena.h"
 #include "kerf/v1/chunking.pb.h"
 #include "server/session/frame.h"
 
@@ -55,6 +57,9 @@ class FrameParser {
   Frame frame_;
   std::vector<Bytes> data_pieces_;
   v1::UploadFrame control_;
+  // Of the last large frame: in one piece, as the thousands of entries of a commit would each take
+  // three allocations more.
+  std::optional<google::protobuf::Arena> arena_;
   std::string gathered_;
   // The frames behind a field that is not in the protocol.
   v1::UploadRequest rest_;

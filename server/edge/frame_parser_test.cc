@@ -97,5 +97,29 @@ TEST(FrameParser, AFullCommitFits) {
   EXPECT_TRUE(ParseSliced(BytesOf(request.SerializeAsString()), 16'384).status.ok());
 }
 
+// Large ones lie elsewhere than small ones, and none is mixed up with the one before it.
+TEST(FrameParser, LargeAndSmallFramesInTurn) {
+  v1::UploadRequest request;
+  for (int round = 0; round < 3; ++round) {
+    for (const int entry_count : {1, 2000, 50, 1000}) {
+      v1::Commit* commit = request.add_frames()->mutable_commit();
+      for (int index = 0; index < entry_count + round; ++index) {
+        v1::CommitEntry* entry = commit->add_entries();
+        entry->set_digest(std::string(32, static_cast<char>('a' + round)));
+        entry->set_locator("pack " + std::to_string(index));
+      }
+      request.add_frames()->set_data(std::string(static_cast<std::size_t>(entry_count), 'x'));
+    }
+    request.add_frames()->mutable_file_begin()->set_file_key(std::string(20'000, 'k'));
+    request.add_frames()->mutable_file_begin()->set_file_key("small");
+  }
+  const std::string encoded = request.SerializeAsString();
+  for (const std::size_t step : {std::size_t{5'000}, encoded.size()}) {
+    const ParsedMessage parsed = ParseSliced(BytesOf(encoded), step);
+    ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+    EXPECT_EQ(parsed.request.SerializeAsString(), encoded);
+  }
+}
+
 }  // namespace
 }  // namespace kerf
