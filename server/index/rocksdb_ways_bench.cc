@@ -251,6 +251,41 @@ std::vector<Way> OtherWays() {
   };
 }
 
+// As of an index whose filters and indexes are several times what its cache holds.
+void UseSmallCache(Setup& setup) {
+  UseHashed(setup);
+  setup.table.block_cache = rocksdb::NewLRUCache(1 * kMiB);
+}
+
+void UseParts(Setup& setup) {
+  UseSmallCache(setup);
+  setup.table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  setup.table.partition_filters = true;
+  setup.table.metadata_block_size = 4 * kKiB;
+}
+
+std::vector<Way> SmallCacheWays() {
+  return {
+      {"small cache", UseSmallCache},
+      {"small cache, parts", UseParts},
+      {"small cache, parts 1K",
+       [](Setup& setup) {
+         UseParts(setup);
+         setup.table.metadata_block_size = 1 * kKiB;
+       }},
+      {"small cache, parts 16K",
+       [](Setup& setup) {
+         UseParts(setup);
+         setup.table.metadata_block_size = 16 * kKiB;
+       }},
+      {"hashed, parts",
+       [](Setup& setup) {
+         UseParts(setup);
+         setup.table.block_cache = rocksdb::NewLRUCache(64 * kMiB);
+       }},
+  };
+}
+
 std::vector<Way> WalkedWays() {
   return {
       {"stands, walked", [](Setup& setup) { setup.is_walked = true; }},
@@ -537,6 +572,7 @@ int main(int argc, char** argv) {
       "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   std::vector<kerf::Way> ways = kerf::WaysOfRocksDb();
   for (kerf::Way& way : kerf::OtherWays()) ways.push_back(std::move(way));
+  for (kerf::Way& way : kerf::SmallCacheWays()) ways.push_back(std::move(way));
   for (kerf::Way& way : kerf::WalkedWays()) ways.push_back(std::move(way));
   if (wanted.empty()) {
     for (const kerf::Way& way : ways) kerf::Print(way, kerf::Trial(way, entry_count).Run());

@@ -14,6 +14,12 @@
 namespace kerf {
 namespace {
 
+LookupResult NewAt(std::uint64_t moment) {
+  LookupResult result;
+  result.absent_at = moment;
+  return result;
+}
+
 constexpr std::uint32_t kLengthBytes = 10;
 
 Digest DigestOf(std::uint8_t value) {
@@ -60,12 +66,12 @@ class BatchAnswersTest : public testing::Test {
 };
 
 TEST_F(BatchAnswersTest, ACommitTellsTheIndexWhenItsLookupSawNothing) {
-  Answer(1, {.verdict = Verdict::kNew, .absent_at = 7});
-  Answer(2, {.verdict = Verdict::kNew, .absent_at = 9});
+  Answer(1, NewAt(7));
+  Answer(2, NewAt(9));
   EXPECT_EQ(CommittedAbsentAt(1), 7u);
   EXPECT_EQ(CommittedAbsentAt(2), 9u);
   // A chunk that is there twice: either lookup has seen nothing.
-  Answer(1, {.verdict = Verdict::kNew, .absent_at = 11});
+  Answer(1, NewAt(11));
   EXPECT_EQ(CommittedAbsentAt(1), 11u);
 }
 
