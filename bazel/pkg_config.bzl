@@ -36,6 +36,25 @@ def _sum_of_archives(repository_ctx, libs):
 # Parts of libc: never linked statically.
 _LIBC_FLAGS = ["-lpthread", "-pthread", "-ldl", "-lm", "-lrt"]
 
+def _static(repository_ctx, flags):
+    """What links the archives."""
+    return (
+        ["-Wl,-Bstatic", "-Wl,--start-group"] +
+        [flag for flag in flags if flag not in _LIBC_FLAGS] +
+        ["-Wl,--end-group", "-Wl,-Bdynamic"] + _LIBC_FLAGS +
+        [_sum_of_archives(repository_ctx, flags)]
+    )
+
+def _within_library(repository_ctx, flags):
+    """What links a shared library: the archives that may be part of one, and of all others the shared libraries."""
+    inside = ["-l" + name for name in repository_ctx.attr.relocatable]
+    return (
+        (_static(repository_ctx, inside) if inside else []) +
+        ["-Wl,--push-state", "-Wl,--as-needed"] +
+        [flag for flag in flags if flag.startswith("-l") and flag not in inside] +
+        ["-Wl,--pop-state"]
+    )
+
 def _pkg_config_impl(repository_ctx):
     pkg_config = repository_ctx.which("pkg-config")
     if not pkg_config:
@@ -56,24 +75,20 @@ def _pkg_config_impl(repository_ctx):
         elif flag.startswith("-D") and flag != _LARGE_FILES and not repository_ctx.attr.header_only:
             defines.append(flag[2:])
 
-    if repository_ctx.attr.header_only:
-        linkopts = []
-    else:
+    linkopts = []
+    shared = []
+    if not repository_ctx.attr.header_only:
         linkopts = _unique(repository_ctx.attr.extra_libs + [flag for flag in libs if flag])
         if repository_ctx.attr.static:
-            linkopts = (
-                ["-Wl,-Bstatic", "-Wl,--start-group"] +
-                [flag for flag in linkopts if flag not in _LIBC_FLAGS] +
-                ["-Wl,--end-group", "-Wl,-Bdynamic"] + _LIBC_FLAGS +
-                [_sum_of_archives(repository_ctx, linkopts)]
-            )
+            shared = _within_library(repository_ctx, linkopts)
+            linkopts = _static(repository_ctx, linkopts)
 
     repository_ctx.file("BUILD.bazel", """cc_library(
     name = %r,
     hdrs = glob(%r, allow_empty = True),
     includes = %r,
     defines = %r,
-    linkopts = %r,
+    linkopts = %s,
     visibility = ["//visibility:public"],
 )
 """ % (
@@ -81,7 +96,7 @@ def _pkg_config_impl(repository_ctx):
         [directory + "/**" for directory in includes],
         includes,
         _unique(defines),
-        linkopts,
+        "select({'@kerf//bazel:is_library': %r, '//conditions:default': %r})" % (shared, linkopts) if shared else repr(linkopts),
     ), executable = False)
 
 pkg_config_repository = repository_rule(
@@ -94,7 +109,8 @@ pkg_config_repository = repository_rule(
         "apt": attr.string(mandatory = True, doc = "the Debian package that brings them"),
         "defines": attr.string_list(),
         "extra_libs": attr.string_list(doc = "libraries that have no .pc file of their own"),
-        "static": attr.bool(doc = "link the static archives"),
+        "relocatable": attr.string_list(doc = "of the static archives, those that can be, and are, part of libkerf.so"),
+        "static": attr.bool(doc = "link the static archives; for libkerf.so, but for those, the shared libraries"),
         "header_only": attr.bool(doc = "take the headers, link nothing"),
     },
 )

@@ -22,7 +22,7 @@ def _cc_proto_sources_impl(ctx):
     arguments = ctx.actions.args()
     arguments.add_all(info.transitive_proto_path, before_each = "-I")
     root = ctx.bin_dir.path + "/" + ctx.label.package
-    arguments.add("--cpp_out=" + root)
+    arguments.add("--cpp_out=" + ("lite:" if ctx.attr.lite else "") + root)
     if ctx.attr.grpc:
         arguments.add("--plugin=protoc-gen-grpc=" + ctx.executable._grpc_plugin.path)
         arguments.add("--grpc_out=" + root)
@@ -45,6 +45,7 @@ _cc_proto_sources = rule(
     attrs = {
         "proto": attr.label(mandatory = True, providers = [ProtoInfo]),
         "grpc": attr.bool(),
+        "lite": attr.bool(doc = "without descriptors, of which a process has one registry"),
         "_protoc": attr.label(
             allow_single_file = True,
             cfg = "exec",
@@ -73,6 +74,11 @@ def kerf_cc_proto_library(name, proto, grpc = False, deps = [], visibility = Non
     _cc_proto_sources(
         name = name + "_sources",
         grpc = grpc,
+        # A program that loads libkerf may have these messages of its own.
+        lite = select({
+            "//bazel:is_library": True,
+            "//conditions:default": False,
+        }),
         proto = proto,
     )
     native.filegroup(

@@ -26,6 +26,14 @@ def system_libraries():
             "grpc++",
             "protobuf",
         ],
+        # Debian's archives of all others are compiled for programs alone.
+        relocatable = [
+            "grpc++",
+            "grpc",
+            "gpr",
+            "upb",
+            "address_sorting",
+        ],
         static = True,
     )
     pkg_config_repository(

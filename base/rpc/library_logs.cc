@@ -109,6 +109,8 @@ void HearGrpc(gpr_log_func_args* arguments) {
       {.severity = severity, .component = "grpc", .source = source, .message = arguments->message});
 }
 
+// In libkerf.so protobuf is the program's as well, and so is what it says.
+#ifndef KERF_SHARES_PROTOBUF
 void HearProtobuf(google::protobuf::LogLevel level, const char* file, int line,
                   const std::string& message) {
   const std::string source = SourceOf(file, line);
@@ -118,6 +120,11 @@ void HearProtobuf(google::protobuf::LogLevel level, const char* file, int line,
   HearLibrary(
       {.severity = severity, .component = "protobuf", .source = source, .message = message});
 }
+
+void ListenToProtobuf() { google::protobuf::SetLogHandler(HearProtobuf); }
+#else
+void ListenToProtobuf() {}
+#endif
 
 }  // namespace
 
@@ -138,7 +145,7 @@ std::string_view NameOf(Severity severity) {
 LibraryLogs::LibraryLogs(Say say) {
   TheListener().Begin(std::move(say));
   gpr_set_log_function(HearGrpc);
-  google::protobuf::SetLogHandler(HearProtobuf);
+  ListenToProtobuf();
 }
 
 LibraryLogs::~LibraryLogs() { TheListener().End(); }

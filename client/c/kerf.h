@@ -30,6 +30,9 @@
  *   opened a client does not fork and go on without exec.
  * - Nothing is printed, and no signal handler is set. From the first client on the gRPC within logs
  *   nothing. Of the environment it reads its own variables (GRPC_...); a proxy is never used.
+ * - libkerf.so has protobuf and OpenSSL in common with the program. A line in protobuf's log, which
+ *   is the program's, may come of a server that sends bytes where there has to be text. OpenSSL is
+ *   told, if it is not in use before, not to tidy up at exit(), when gRPC's threads may need it.
  *
  * Shared memory: with a kerfd at a unix socket that takes some, an upload shares memory, unless
  * no_shared_memory is set, a token is shown, or this process cuts. It is the buffers that kerf_read

@@ -16,7 +16,10 @@ import tempfile
 COMPILER = "/usr/bin/gcc"
 LINK_S = 300
 # "0x0000000000000000       0x40 PATH(MEMBER)": a section and whose it is; a long name of a section has a line of its own.
+_MEMORY_MAP = re.compile(r"^(?:Memory map|Linker script and memory map)\n", re.M)
 _PLACED = re.compile(r"0x[0-9a-f]+ +0x[0-9a-f]+ (/?[^\s*(][^\s(]*)(?:\(([^)\s]+)\))?$", re.M)
+# Of objects of kerf's, which Bazel keeps beside it.
+_OWN_ARCHIVE = re.compile(r"(bazel-out/.*)/lib([^/]*)\.(?:a|lo)")
 
 
 class Failed(Exception):
@@ -33,21 +36,23 @@ class Linked:
 
 def read(text):
     """The parts that have a place in the program: an archive of which nothing was taken is in no memory map."""
-    _, found, memory = text.partition("\nMemory map\n")
+    found = _MEMORY_MAP.search(text)
     if not found:
-        raise Failed("the linker's map has no 'Memory map': is it gold that links?")
+        raise Failed("the linker's map has no memory map: is it gold, or ld.bfd, that links?")
     members, objects = {}, set()
-    for path, member in _PLACED.findall(memory):
-        if member:
+    for path, member in _PLACED.findall(text, found.end()):
+        if own := _OWN_ARCHIVE.fullmatch(path):
+            objects.add(f"{own[1]}/_objs/{own[2]}/{member}")
+        elif member:
             members.setdefault(path, set()).add(member)
         else:
             objects.add(path)
     return Linked({path: len(names) for path, names in members.items()}, frozenset(objects))
 
 
-def relink(execution_root, target, program):
+def relink(execution_root, target, program, configuration="k8-opt"):
     """The map of `program`, which Bazel has linked as `target` (server/kerfd)."""
-    parameters = execution_root / "bazel-out/k8-opt/bin" / f"{target}-2.params"
+    parameters = execution_root / "bazel-out" / configuration / "bin" / f"{target}-2.params"
     if not parameters.is_file():
         raise Failed(f"{parameters} is missing: tools/build leaves it")
     words = parameters.read_text(encoding="utf-8").splitlines()

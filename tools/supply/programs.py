@@ -12,7 +12,9 @@ import wheels
 
 # In out/, and as what Bazel links it.
 TARGETS = {"kerf": "client/agent/kerf", "kerf-lab": "client/lab/kerf-lab", "kerfd": "server/kerfd",
-           "libkerf_cuda.so": "kernels/cuda/plugin/libkerf_cuda.so"}
+           "libkerf_cuda.so": "kernels/cuda/plugin/libkerf_cuda.so", "libkerf.so.0": "client/c/libkerf.so.0"}
+# Where Bazel leaves what is of a configuration of its own.
+CONFIGURATIONS = {"libkerf.so.0": "k8-opt-libkerf"}
 # Numbers and types of system calls: nothing of the kernel runs in a program that includes them.
 DECLARATIONS = {"linux-libc-dev"}
 ASK_S = 60
@@ -66,10 +68,10 @@ def _names(prefix, files, paths):
 
 def describe(name, program, execution_root, version, date):
     """The document of out/NAME."""
-    linked = link_map.relink(execution_root, TARGETS[name], program)
+    linked = link_map.relink(execution_root, TARGETS[name], program, CONFIGURATIONS.get(name, "k8-opt"))
     system_headers, _ = link_map.headers(execution_root, linked.objects)
     document = spdx.Document(name, date)
-    root = components.add_kerf(document, name, version, "LIBRARY" if name.endswith(".so") else "APPLICATION",
+    root = components.add_kerf(document, name, version, "LIBRARY" if ".so" in name else "APPLICATION",
                                checksums=spdx.digests(program.read_bytes()), packageFileName=name)
     document.relate(spdx.DOCUMENT, "DESCRIBES", root)
     parts = {}

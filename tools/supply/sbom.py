@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 import debian
@@ -26,6 +27,7 @@ import spdx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUFFIX = ".spdx.json"
+ASK_S = 120
 
 
 def _version():
@@ -36,9 +38,20 @@ def _version():
     return found[1]
 
 
+def _execution_root():
+    """Where Bazel links. Its link is not there where it has made libkerf alone."""
+    link = ROOT / "bazel-bin"
+    if link.exists():
+        return link.resolve().parents[2]
+    said = subprocess.run(["bazel", "info", "execution_root"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=ASK_S)
+    if said.returncode != 0:
+        raise link_map.Failed(f"there is no bazel-bin, and bazel does not say where it links: {said.stderr.strip()[-300:]}")
+    return pathlib.Path(said.stdout.strip())
+
+
 def write_programs(options):
     out = pathlib.Path(options.programs)
-    execution_root = (ROOT / "bazel-bin").resolve().parents[2]
+    execution_root = _execution_root()
     for name in programs.TARGETS:
         described = out / f"{name}{SUFFIX}"
         if (out / name).exists():

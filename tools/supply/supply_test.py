@@ -63,9 +63,17 @@ class LinkMap(unittest.TestCase):
         self.assertEqual(linked.archives, {"/usr/lib/libtaken.a": 2})
         self.assertEqual(linked.objects, {"bazel-out/k8-opt/bin/server/_objs/kerfd/main.o", "/usr/lib/Scrt1.o"})
 
+    def test_a_map_of_ld_bfd_says_the_same(self):
+        other = MAP.replace("\nMemory map\n", "\nMemory Configuration\n\nLinker script and memory map\n")
+        self.assertEqual(link_map.read(other), link_map.read(MAP))
+
+    def test_an_archive_of_our_own_is_its_objects(self):
+        other = MAP.replace("bazel-out/k8-opt/bin/server/_objs/kerfd/main.o", "bazel-out/k8-opt/bin/server/libkerfd.a(main.o)")
+        self.assertEqual(link_map.read(other), link_map.read(MAP))
+
     def test_a_map_of_another_linker_is_refused(self):
         with self.assertRaises(link_map.Failed):
-            link_map.read("Linker script and memory map\n")
+            link_map.read("             VMA              LMA     Size Align Out     In      Symbol\n")
 
     def test_an_object_without_a_list_of_headers_is_an_error(self):
         with tempfile.TemporaryDirectory() as name:
