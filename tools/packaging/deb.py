@@ -61,9 +61,9 @@ def _control(fields, root, version):
     return "".join(f"{name}: {value}\n" for name, value in lines.items() if value)
 
 
-def build(tree, fields, version, epoch_s, scripts, target_folder):
+def build(tree, fields, version, epoch_s, scripts, target_folder, more=None):
     """The package of `tree`, a folder that becomes the root; whatever lies in etc/ is the administrator's (a conffile).
-    `scripts`: {postinst: path, ...}. Returns its path."""
+    `scripts`: {postinst: path, ...}; `more`: {shlibs: text, ...}, which dpkg reads, too. Returns its path."""
     with tempfile.TemporaryDirectory(prefix="kerf-deb-") as name:
         root = pathlib.Path(name) / "root"
         shutil.copytree(tree, root, symlinks=True)
@@ -78,6 +78,8 @@ def build(tree, fields, version, epoch_s, scripts, target_folder):
         (control / "md5sums").write_text(sums, encoding="utf-8")
         if conffiles:
             (control / "conffiles").write_text("".join(f"/{path.relative_to(root)}\n" for path in conffiles), encoding="utf-8")
+        for file, said in (more or {}).items():
+            (control / file).write_text(said, encoding="utf-8")
         for script, source in scripts.items():
             shutil.copyfile(source, control / script)
             (control / script).chmod(0o755)

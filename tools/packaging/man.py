@@ -1,9 +1,11 @@
-"""Manual pages of kerf and kerfd: what --help prints, as troff. There is no second text that could become another one.
+"""Manual pages of kerf and kerfd: what --help prints, as troff; of libkerf: its header. There is no second text that could
+become another one.
 
 Each verb has a page, as `man kerf-backup`, and so has each that is below one: `man kerf-index-check`.
 """
 
 import functools
+import gzip
 import os
 import re
 import subprocess
@@ -130,3 +132,17 @@ def pages(program, number, date, version):
 
     add([])
     return made
+
+
+def header_page(name, header, date, version):
+    """The page of a library, as troff: how a program is made with it, and its header as it is."""
+    lines = [escaped(line) if line else "" for line in header.rstrip("\n").split("\n")]
+    return "\n".join([
+        f'.TH {name.upper()} 3 "{date}" "kerf {version}" kerf', ".SH NAME",
+        f"{escaped(name)} \\- cuts, fingerprints and deduplicates what a backup program sends to kerfd", ".SH SYNOPSIS", ".nf",
+        ".B #include <kerf.h>", "", escaped("cc -o program program.c $(pkg-config --cflags --libs kerf)"), ".fi",
+        ".SH DESCRIPTION", ".nf", *lines, ".fi", ".SH SEE ALSO", "\\&kerfd(8)"]) + "\n"
+
+
+def compressed(text):
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)

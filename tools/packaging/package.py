@@ -1,6 +1,7 @@
 """tools/package: leaves in out/packages what an administrator installs.
 
-  kerf_VERSION_ARCH.deb, kerfd_VERSION_ARCH.deb   Debian packages; deploy/package/README.md says what they do
+  kerf_VERSION_ARCH.deb, kerfd_VERSION_ARCH.deb,
+  libkerf0_VERSION_ARCH.deb, libkerf-dev_...      Debian packages; deploy/package/README.md says what they do
   kerf-VERSION-linux-ARCH.tar.gz                  the same files below one folder, for other systems with these libraries
   kerf-VERSION-py3-none-any.whl                   the Python client
   IMAGE-VERSION-oci-ARCH.tar, .spdx.json          images as OCI archives, made without a container daemon, and what each is made of:
@@ -30,6 +31,7 @@ import time
 
 import deb
 import image
+import library
 import man
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -63,14 +65,25 @@ PACKAGES = {
         "description": f"server of kerf, which cuts and deduplicates backups\n{DESCRIPTION}\n .\n This is the server, as a service of systemd.",
     },
 }
+# Their files are library.py's.
+LIBRARIES = {
+    library.RUNTIME: {
+        "section": "libs",
+        "description": f"kerf for programs in C, shared library\n{DESCRIPTION}\n .\n This is what backup programs load that have kerfd cut for them.",
+    },
+    library.DEVELOPMENT: {
+        "section": "libdevel",
+        "description": f"kerf for programs in C, header\n{DESCRIPTION}\n .\n This is what backup programs are made with: header, pkg-config, an example.",
+    },
+}
 COMPLETIONS = {"bash": "usr/share/bash-completion/completions/kerf", "zsh": "usr/share/zsh/vendor-completions/_kerf",
                "fish": "usr/share/fish/vendor_completions.d/kerf.fish"}
 # In the tarball, what lies in a root elsewhere.
-UNUSED_IN_TARBALL = ("usr/share/doc/kerfd/copyright",)
+UNUSED_IN_TARBALL = tuple(f"usr/share/doc/{name}/copyright" for name in ("kerfd", *LIBRARIES))
 WHEEL_TIMEOUT_S = 300
 # What is left of an earlier run, of any version: nothing else of the folder, which may be out/ with its programs, or somebody's.
-OURS = ("kerf_*.deb", "kerfd_*.deb", "kerf-*-linux-*.tar.gz", "kerf-*-py3-none-any.whl", "kerf*-oci-*.tar", "kerf*-oci-*.spdx.json", "SHA256SUMS",
-        image.LIST)
+OURS = (*[f"{name}_*.deb" for name in (*PACKAGES, *LIBRARIES)], "kerf-*-linux-*.tar.gz", "kerf-*-py3-none-any.whl", "kerf*-oci-*.tar",
+        "kerf*-oci-*.spdx.json", "SHA256SUMS", image.LIST)
 
 
 def version():
@@ -88,16 +101,16 @@ def epoch_s():
 
 def check_programs(programs, wanted):
     """They are there, and of this version: out/ may hold those of another day."""
-    for package in PACKAGES.values():
-        for name in package["programs"]:
-            path = programs / name
-            if not path.is_file():
-                raise deb.Failed(f"{path} is missing: tools/build makes it")
-            if not path.with_name(f"{name}.spdx.json").is_file():
-                raise deb.Failed(f"{path}.spdx.json, which says what it is made of, is missing: tools/sbom programs writes it")
-            said = deb.run(path, "--version").split()
-            if said[-1:] != [wanted]:
-                raise deb.Failed(f"{path} is version {said[-1:]}, base/version.h says {wanted}: tools/build makes it anew")
+    for name in (*[name for package in PACKAGES.values() for name in package["programs"]], library.SONAME):
+        is_library = name == library.SONAME
+        path, build = programs / name, "tools/build libkerf" if is_library else "tools/build"
+        if not path.is_file():
+            raise deb.Failed(f"{path} is missing: {build} makes it")
+        if not path.with_name(f"{name}.spdx.json").is_file():
+            raise deb.Failed(f"{path}.spdx.json, which says what it is made of, is missing: tools/sbom programs writes it")
+        said = library.version_of(path) if is_library else deb.run(path, "--version")
+        if said.split()[-1:] != [wanted]:
+            raise deb.Failed(f"{path} is version {said.split()[-1:]}, base/version.h says {wanted}: {build} makes it anew")
 
 
 def put(root, place, content, mode=0o644):
@@ -116,29 +129,28 @@ def alerts():
     return head.partition("\n")[0] + "\n" + textwrap.dedent(rules)
 
 
-def compressed(text):
-    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
-
-
 def tree(name, programs, root, told_version, date_s):
     """The files of a package, below `root`."""
+    put(root, f"usr/share/doc/{name}/copyright", copyright_text())
+    date = time.strftime("%Y-%m-%d", time.gmtime(date_s))
+    if name in LIBRARIES:
+        library.put(root, name, programs, told_version, date)
+        return
     package = PACKAGES[name]
     for program in package["programs"]:
         put(root, f"usr/bin/{program}", (programs / program).read_bytes(), 0o755)
         put(root, f"usr/share/doc/{name}/{program}.spdx.json", (programs / f"{program}.spdx.json").read_bytes())
     for source, place in package["files"].items():
         put(root, place, (ROOT / source).read_bytes())
-    date = time.strftime("%Y-%m-%d", time.gmtime(date_s))
     section = 8 if name == "kerfd" else 1
     for page, text in man.pages(programs / name, section, date, told_version).items():
-        put(root, f"usr/share/man/man{section}/{page}.gz", compressed(text))
+        put(root, f"usr/share/man/man{section}/{page}.gz", man.compressed(text))
     if name == "kerf":
         for shell, place in COMPLETIONS.items():
             put(root, place, deb.run(programs / "kerf", "completion", shell).encode())
         (root / "etc/kerf/backup").mkdir(parents=True)
     else:
         put(root, "usr/share/doc/kerfd/examples/alerts.yml", alerts().encode())
-    put(root, f"usr/share/doc/{name}/copyright", copyright_text())
     put(root, f"usr/share/doc/{name}/README.md", (SOURCES / "README.md").read_bytes())
 
 
@@ -149,27 +161,40 @@ def copyright_text():
     return header.encode()
 
 
+def fields_of(name, programs, package_version):
+    """What dpkg is told of a package."""
+    if name == library.DEVELOPMENT:
+        # The link in it is to that very library.
+        depends, recommends = f"{library.RUNTIME} (= {package_version})", ""
+    elif name == library.RUNTIME:
+        depends, recommends = deb.shared_libraries([programs / library.SONAME]), ""
+    else:
+        package = PACKAGES[name]
+        libraries = deb.shared_libraries([programs / program for program in package["programs"]])
+        depends, recommends = f"{libraries}, {package['depends']}", package["recommends"]
+    told = {**PACKAGES, **LIBRARIES}[name]
+    return {"Package": name, "Section": told.get("section", "admin"), "Priority": "optional", "Depends": depends,
+            "Recommends": recommends, "Description": told["description"]}
+
+
 def debian_package(name, programs, target, package_version, date_s):
     """`package_version` is Debian's, and may be another one than the programs say of themselves (tests of upgrades)."""
-    package = PACKAGES[name]
-    libraries = deb.shared_libraries([programs / program for program in package["programs"]])
     scripts = {script: SOURCES / f"scripts/{name}.{script}" for script in deb.SCRIPTS
                if (SOURCES / f"scripts/{name}.{script}").is_file()}
-    fields = {"Package": name, "Section": "admin", "Priority": "optional", "Depends": f"{libraries}, {package['depends']}",
-              "Recommends": package["recommends"], "Description": package["description"]}
+    fields = fields_of(name, programs, package_version)
     with tempfile.TemporaryDirectory(prefix="kerf-package-") as folder:
         root = pathlib.Path(folder)
         tree(name, programs, root, version(), date_s)
-        return deb.build(root, fields, package_version, date_s, scripts, target)
+        return deb.build(root, fields, package_version, date_s, scripts, target, library.control(name, package_version))
 
 
 def tarball(programs, target, date_s):
-    """bin/, etc/, lib/, share/ below one folder."""
+    """bin/, etc/, include/, lib/, share/ below one folder."""
     top = f"kerf-{version()}"
     path = target / f"{top}-linux-{deb.architecture()}.tar.gz"
     with tempfile.TemporaryDirectory(prefix="kerf-tarball-") as folder:
         root = pathlib.Path(folder)
-        for name in PACKAGES:
+        for name in (*PACKAGES, *LIBRARIES):
             tree(name, programs, root, version(), date_s)
         for unused in UNUSED_IN_TARBALL:
             (root / unused).unlink()
@@ -200,7 +225,7 @@ def make(programs, target, with_wheel, with_images):
     for old in {path for pattern in OURS for path in target.glob(pattern)}:
         old.unlink()
     date_s = epoch_s()
-    made = [debian_package(name, programs, target, deb.debian_version(version()), date_s) for name in PACKAGES]
+    made = [debian_package(name, programs, target, deb.debian_version(version()), date_s) for name in (*PACKAGES, *LIBRARIES)]
     made.append(tarball(programs, target, date_s))
     if with_wheel:
         made.append(wheel(target))
@@ -214,7 +239,7 @@ def make(programs, target, with_wheel, with_images):
 def main():
     parser = argparse.ArgumentParser(prog="tools/package", description=__doc__.split(": ", 1)[1],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "out", help="the folder of kerf, kerf-lab and kerfd (out)")
+    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "out", help="the folder of kerf, kerf-lab, kerfd and libkerf.so.0 (out)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "out/packages", help="where they are left, in the place of earlier ones")
     parser.add_argument("--no-wheel", action="store_true", help="without the Python client, which needs the network once")
     parser.add_argument("--no-images", action="store_true", help="without images, and what of Debian goes into them")

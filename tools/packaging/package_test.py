@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The packages, as an administrator meets them: a small Debian with systemd, which has nothing else of this machine, is booted in a
-container; they are installed, started, backed up with, reloaded, upgraded, downgraded, removed, installed again and purged. And
-they are made twice, and their pages say what --help says.
+container; they are installed, started, backed up with, reloaded, upgraded, downgraded, removed, installed again and purged. A
+program in C is made with libkerf-dev's files, and runs there. And they are made twice, and their pages say what --help says.
 
-usage: package_test.py [FOLDER WITH kerf, kerf-lab AND kerfd, AND THEIR DOCUMENTS]   (as root)
+usage: package_test.py [FOLDER WITH kerf, kerf-lab, kerfd AND libkerf.so.0, AND THEIR DOCUMENTS]   (as root)
 """
 
 import json
@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tools/python"))
 import bare_root
 import container
 import deb
+import library
 import man
 import package
 import processes
@@ -34,6 +35,8 @@ OLDER = "0.0.9~test"
 # What `systemd-analyze security` gives at most: of ten, in tenths.
 MOST_EXPOSED = 20
 LIMIT = 524288
+# A program that is linked with libkerf.
+LINKED = "/usr/local/bin/upload_twice"
 TREE = "/srv/tree"
 STORE = "/srv/store"
 # What the bare root has beside what boots: what kerf's packages need of others.
@@ -63,11 +66,22 @@ def check_pages(programs):
                 missing = set(told) - set(shown) - {"Usage:", "Positionals:", "Options:", "Subcommands:", "Examples:"}
                 check(not missing, f"{page} leaves out {sorted(missing)}")
                 count += 1
+        header = (ROOT / "client/c/kerf.h").read_text(encoding="utf-8")
+        (folder / "libkerf.3").write_text(man.header_page("libkerf", header, "2026-01-01", "0"), encoding="utf-8")
+        check_shows(folder / "libkerf.3", header)
         said = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-Kutf8", "-z", *sorted(folder.iterdir())], capture_output=True,
                               text=True, check=False, timeout=TIMEOUT_S)
         check(said.returncode == 0 and not said.stderr, f"groff: {said.stderr}")
     check(count > 40, f"there are {count} pages alone")
     print(f"package_test: {count} manual pages have all that --help says")
+
+
+def check_shows(page, text):
+    """A reader of the page sees the text as it is, line for line."""
+    shown = subprocess.run(["groff", "-man", "-Tascii", "-P-cbou", "-rLL=200n", page], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    lines = {line.strip() for line in shown.stdout.splitlines()}
+    missing = [line for line in map(str.strip, text.splitlines()) if line not in lines]
+    check(shown.returncode == 0 and not missing, f"{page.name} leaves out {missing}, {shown.stderr}")
 
 
 def verbs_of(program, page):
@@ -79,6 +93,12 @@ def verbs_of(program, page):
         found.append(verb)
         left = left.removeprefix(f"-{verb}")
     return found
+
+
+def needed_by_library(packages):
+    """The packages that libkerf0 names."""
+    (path,) = packages.glob(f"{library.RUNTIME}_*.deb")
+    return [one.split()[0] for one in deb.run("dpkg-deb", "--field", path, "Depends").split(",")]
 
 
 def make_all(programs, folder):
@@ -93,7 +113,7 @@ def make_all(programs, folder):
     check(somebodys.is_file() and not earlier.exists(), "what is somebody's goes, or packages of before stay")
     check((first / "SHA256SUMS").read_text() == (second / "SHA256SUMS").read_text(), "made twice, they are not the same bytes")
     older.mkdir()
-    for name in package.PACKAGES:
+    for name in (*package.PACKAGES, *package.LIBRARIES):
         package.debian_package(name, programs, older, OLDER, package.epoch_s())
     print("package_test: made twice, they are the same bytes")
     return first, older
@@ -214,6 +234,22 @@ def check_nightly(machine):
     print("package_test: the unit of the night backs up")
 
 
+def check_library(machine):
+    """A program that libkerf-dev's files make, at the kerfd of the unit: compiled here, for there is no compiler there."""
+    flags = deb.run("pkg-config", "--cflags", "--libs", "kerf", env={**os.environ, **library.pkg_config(machine.root)}).split()
+    example = machine.root / f"usr/share/doc/{library.DEVELOPMENT}/examples/upload_twice.c"
+    program = machine.root / LINKED.lstrip("/")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    deb.run("cc", "-std=c11", example, *flags, "-o", program)
+    said = machine.run(LINKED, "unix:/run/kerfd/kerfd.sock", f"{TREE}/file-0").stdout
+    size = (machine.root / TREE.lstrip("/") / "file-0").stat().st_size
+    check(re.fullmatch(rf"{size} bytes in \d+ chunks, {size} new\n{size} bytes in \d+ chunks, 0 new\n", said), f"the example says {said!r}")
+    # Which package it needs, dpkg knows of the library's.
+    told = (machine.root / f"var/lib/dpkg/info/{library.RUNTIME}.shlibs").read_text(encoding="utf-8")
+    check(told == f"libkerf 0 libkerf0 (>= {OLDER})\n", f"libkerf0 says {told!r} of itself")
+    print("package_test: a program in C is made with libkerf-dev, and runs with libkerf0")
+
+
 def check_upgrade(machine, packages, older):
     """There and back, with data and settings that somebody has changed, and of a service that somebody has disabled."""
     settings = machine.root / "etc/kerf/kerfd.toml"
@@ -226,6 +262,8 @@ def check_upgrade(machine, packages, older):
         check(settings.read_text(encoding="utf-8").endswith("# somebody's\n"), f"{version} changes settings that were changed")
         check(machine.backup()["new_chunks"] == 0, f"the index is not what it was with {version}")
         check(machine.is_active("kerf-backup@home.timer"), f"{version} stops timers")
+        check(machine.run(LINKED, "unix:/run/kerfd/kerfd.sock", f"{TREE}/file-0").stdout.count(" 0 new\n") == 2,
+              f"a program with libkerf0 does not go on with {version}")
     machine.run("systemctl", "disable", "--now", "kerfd")
     machine.install(packages)
     check(not machine.is_active("kerfd"), "an upgrade starts what somebody has stopped and disabled")
@@ -237,7 +275,8 @@ def check_upgrade(machine, packages, older):
 
 def check_removal(machine, packages):
     (machine.root / "var/lib/kerfd/somebodys").write_text("x", encoding="utf-8")
-    machine.run("dpkg", "--remove", "kerfd", "kerf")
+    machine.run("dpkg", "--remove", "kerfd", "kerf", *package.LIBRARIES)
+    check(not list((machine.root / library.folder()).glob("libkerf*")), "libkerf was not removed")
     for unit in ("kerfd", "kerf-backup@home.timer"):
         check(not machine.is_active(unit), f"{unit} runs though it is removed")
     check(not machine.exists("/usr/bin/kerfd") and not machine.exists("/usr/lib/systemd/system/kerfd.service"), "something was not removed")
@@ -246,9 +285,9 @@ def check_removal(machine, packages):
     machine.install(packages)
     machine.await_active("its start by another installation")
     check(machine.backup()["new_chunks"] == 0, "the index is not what it was before the removal")
-    changed = machine.run("dpkg", "--verify", "kerf", "kerfd", check=False).stdout.splitlines()
+    changed = machine.run("dpkg", "--verify", "kerf", "kerfd", *package.LIBRARIES, check=False).stdout.splitlines()
     check(all(line.endswith(" c /etc/kerf/kerfd.toml") for line in changed), f"the files are not those of the packages: {changed}")
-    machine.run("dpkg", "--purge", "kerfd", "kerf")
+    machine.run("dpkg", "--purge", "kerfd", "kerf", *package.LIBRARIES)
     goes = ("/var/lib/kerfd/index", "/etc/kerf/kerfd.toml", "/etc/systemd/system/timers.target.wants/kerf-backup@home.timer",
             "/etc/systemd/system/multi-user.target.wants/kerfd.service")
     check(not any(map(machine.exists, goes)), f"of {goes} something stays behind a purge")
@@ -268,6 +307,8 @@ def check_tarball(machine):
     machine.await_active("its start of the tarball")
     machine.backup()
     machine.check_whole()
+    machine.run("ldconfig")
+    machine.run(LINKED, "127.0.0.1:7461", f"{TREE}/file-0")
     print("package_test: the tarball is installed as deploy/package/README.md says")
 
 
@@ -280,7 +321,7 @@ def main():
         packages, older = make_all(programs, folder)
         root = folder / "root"
         root.mkdir()
-        bare_root.make(root, LIBRARIES)
+        bare_root.make(root, (*LIBRARIES, *needed_by_library(packages)))
         tree = root / TREE.lstrip("/")
         tree.mkdir(parents=True)
         for number in range(20):
@@ -292,6 +333,7 @@ def main():
             check_units(machine)
             check_watched(machine, first)
             check_nightly(machine)
+            check_library(machine)
             check_upgrade(machine, packages, older)
             check_removal(machine, packages)
             check_tarball(machine)
