@@ -99,9 +99,15 @@ def epoch_s():
     return int(deb.run("git", "-C", ROOT, "log", "-1", "--format=%ct"))
 
 
+def libraries(programs):
+    """The packages of the library: none where it was not built, which takes minutes more."""
+    return tuple(LIBRARIES) if (programs / library.SONAME).is_file() else ()
+
+
 def check_programs(programs, wanted):
     """They are there, and of this version: out/ may hold those of another day."""
-    for name in (*[name for package in PACKAGES.values() for name in package["programs"]], library.SONAME):
+    built = [name for package in PACKAGES.values() for name in package["programs"]]
+    for name in (*built, library.SONAME) if libraries(programs) else built:
         is_library = name == library.SONAME
         path, build = programs / name, "tools/build libkerf" if is_library else "tools/build"
         if not path.is_file():
@@ -194,10 +200,10 @@ def tarball(programs, target, date_s):
     path = target / f"{top}-linux-{deb.architecture()}.tar.gz"
     with tempfile.TemporaryDirectory(prefix="kerf-tarball-") as folder:
         root = pathlib.Path(folder)
-        for name in (*PACKAGES, *LIBRARIES):
+        for name in (*PACKAGES, *libraries(programs)):
             tree(name, programs, root, version(), date_s)
         for unused in UNUSED_IN_TARBALL:
-            (root / unused).unlink()
+            (root / unused).unlink(missing_ok=True)
         shutil.copyfile(ROOT / "LICENSE", root / "usr/LICENSE")
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -224,8 +230,10 @@ def make(programs, target, with_wheel, with_images):
     target.mkdir(parents=True, exist_ok=True)
     for old in {path for pattern in OURS for path in target.glob(pattern)}:
         old.unlink()
+    if not libraries(programs):
+        print(f"tools/package: without {' and '.join(LIBRARIES)}: tools/build libkerf makes {library.SONAME}", file=sys.stderr)
     date_s = epoch_s()
-    made = [debian_package(name, programs, target, deb.debian_version(version()), date_s) for name in (*PACKAGES, *LIBRARIES)]
+    made = [debian_package(name, programs, target, deb.debian_version(version()), date_s) for name in (*PACKAGES, *libraries(programs))]
     made.append(tarball(programs, target, date_s))
     if with_wheel:
         made.append(wheel(target))

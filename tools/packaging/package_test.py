@@ -113,7 +113,7 @@ def make_all(programs, folder):
     check(somebodys.is_file() and not earlier.exists(), "what is somebody's goes, or packages of before stay")
     check((first / "SHA256SUMS").read_text() == (second / "SHA256SUMS").read_text(), "made twice, they are not the same bytes")
     older.mkdir()
-    for name in (*package.PACKAGES, *package.LIBRARIES):
+    for name in (*package.PACKAGES, *package.libraries(programs)):
         package.debian_package(name, programs, older, OLDER, package.epoch_s())
     print("package_test: made twice, they are the same bytes")
     return first, older
@@ -250,7 +250,7 @@ def check_library(machine):
     print("package_test: a program in C is made with libkerf-dev, and runs with libkerf0")
 
 
-def check_upgrade(machine, packages, older):
+def check_upgrade(machine, packages, older, libraries):
     """There and back, with data and settings that somebody has changed, and of a service that somebody has disabled."""
     settings = machine.root / "etc/kerf/kerfd.toml"
     settings.write_text(settings.read_text(encoding="utf-8") + "# somebody's\n", encoding="utf-8")
@@ -262,8 +262,9 @@ def check_upgrade(machine, packages, older):
         check(settings.read_text(encoding="utf-8").endswith("# somebody's\n"), f"{version} changes settings that were changed")
         check(machine.backup()["new_chunks"] == 0, f"the index is not what it was with {version}")
         check(machine.is_active("kerf-backup@home.timer"), f"{version} stops timers")
-        check(machine.run(LINKED, "unix:/run/kerfd/kerfd.sock", f"{TREE}/file-0").stdout.count(" 0 new\n") == 2,
-              f"a program with libkerf0 does not go on with {version}")
+        if libraries:
+            check(machine.run(LINKED, "unix:/run/kerfd/kerfd.sock", f"{TREE}/file-0").stdout.count(" 0 new\n") == 2,
+                  f"a program with libkerf0 does not go on with {version}")
     machine.run("systemctl", "disable", "--now", "kerfd")
     machine.install(packages)
     check(not machine.is_active("kerfd"), "an upgrade starts what somebody has stopped and disabled")
@@ -273,9 +274,9 @@ def check_upgrade(machine, packages, older):
     print("package_test: upgraded and downgraded, data and settings are what they were")
 
 
-def check_removal(machine, packages):
+def check_removal(machine, packages, libraries):
     (machine.root / "var/lib/kerfd/somebodys").write_text("x", encoding="utf-8")
-    machine.run("dpkg", "--remove", "kerfd", "kerf", *package.LIBRARIES)
+    machine.run("dpkg", "--remove", "kerfd", "kerf", *libraries)
     check(not list((machine.root / library.folder()).glob("libkerf*")), "libkerf was not removed")
     for unit in ("kerfd", "kerf-backup@home.timer"):
         check(not machine.is_active(unit), f"{unit} runs though it is removed")
@@ -285,9 +286,9 @@ def check_removal(machine, packages):
     machine.install(packages)
     machine.await_active("its start by another installation")
     check(machine.backup()["new_chunks"] == 0, "the index is not what it was before the removal")
-    changed = machine.run("dpkg", "--verify", "kerf", "kerfd", *package.LIBRARIES, check=False).stdout.splitlines()
+    changed = machine.run("dpkg", "--verify", "kerf", "kerfd", *libraries, check=False).stdout.splitlines()
     check(all(line.endswith(" c /etc/kerf/kerfd.toml") for line in changed), f"the files are not those of the packages: {changed}")
-    machine.run("dpkg", "--purge", "kerfd", "kerf", *package.LIBRARIES)
+    machine.run("dpkg", "--purge", "kerfd", "kerf", *libraries)
     goes = ("/var/lib/kerfd/index", "/etc/kerf/kerfd.toml", "/etc/systemd/system/timers.target.wants/kerf-backup@home.timer",
             "/etc/systemd/system/multi-user.target.wants/kerfd.service")
     check(not any(map(machine.exists, goes)), f"of {goes} something stays behind a purge")
@@ -299,7 +300,7 @@ def check_removal(machine, packages):
     print("package_test: what stays and what goes is as deploy/package/README.md says")
 
 
-def check_tarball(machine):
+def check_tarball(machine, libraries):
     """By the words of the page."""
     page = (ROOT / "deploy/package/README.md").read_text(encoding="utf-8")
     block = re.search(r"^## Without Debian's packages\n[^#]*?((?:^    .*\n)+)", page, re.M)[1]
@@ -307,8 +308,9 @@ def check_tarball(machine):
     machine.await_active("its start of the tarball")
     machine.backup()
     machine.check_whole()
-    machine.run("ldconfig")
-    machine.run(LINKED, "127.0.0.1:7461", f"{TREE}/file-0")
+    if libraries:
+        machine.run("ldconfig")
+        machine.run(LINKED, "127.0.0.1:7461", f"{TREE}/file-0")
     print("package_test: the tarball is installed as deploy/package/README.md says")
 
 
@@ -316,12 +318,15 @@ def main():
     programs = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out").resolve()
     check(os.geteuid() == 0, "as root: it boots a container")
     check_pages(programs)
+    libraries = package.libraries(programs)
+    if not libraries:
+        print(f"package_test: without the library's packages: there is no {library.SONAME}")
     with tempfile.TemporaryDirectory(prefix="kerf-package-test-") as name:
         folder = pathlib.Path(name)
         packages, older = make_all(programs, folder)
         root = folder / "root"
         root.mkdir()
-        bare_root.make(root, (*LIBRARIES, *needed_by_library(packages)))
+        bare_root.make(root, (*LIBRARIES, *(needed_by_library(packages) if libraries else ())))
         tree = root / TREE.lstrip("/")
         tree.mkdir(parents=True)
         for number in range(20):
@@ -333,10 +338,11 @@ def main():
             check_units(machine)
             check_watched(machine, first)
             check_nightly(machine)
-            check_library(machine)
-            check_upgrade(machine, packages, older)
-            check_removal(machine, packages)
-            check_tarball(machine)
+            if libraries:
+                check_library(machine)
+            check_upgrade(machine, packages, older, libraries)
+            check_removal(machine, packages, libraries)
+            check_tarball(machine, libraries)
     return 0
 
 
