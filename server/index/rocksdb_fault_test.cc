@@ -80,6 +80,31 @@ class RocksDbFaultTest : public testing::Test {
   std::unique_ptr<Index> index_;
 };
 
+// A lookup that has come between a commit's moment and its write would have seen nothing, and be
+// believed.
+TEST_F(RocksDbFaultTest, WhoLooksBesideAWriteIsNotBelievedBehindIt) {
+  std::vector<IndexEntry> entries = Entries(1, 1);
+  LookupResult beside;
+  files_->BeforeLogWrites([&] {
+    EXPECT_TRUE(WaitFor(index_->Lookup(kRepository, 1, std::span(&entries[0].digest, 1),
+                                       std::span(&beside, 1)))
+                    .ok());
+  });
+  EXPECT_EQ(Commit(entries), absl::StatusCode::kOk);
+  files_->BeforeLogWrites(nullptr);
+  ASSERT_EQ(beside.verdict, Verdict::kNew);
+  ASSERT_NE(beside.absent_at, 0u);
+  entries[0].locator = "there";
+  entries[0].absent_at = beside.absent_at;
+  EXPECT_EQ(Commit(entries), absl::StatusCode::kOk);
+  LookupResult result;
+  ASSERT_TRUE(WaitFor(index_->Lookup(kRepository, 1, std::span(&entries[0].digest, 1),
+                                     std::span(&result, 1)))
+                  .ok());
+  EXPECT_EQ(result.locator, "here");
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 1u);
+}
+
 TEST_F(RocksDbFaultTest, FailedCommitsAreNotSeenAndCommittedOnesStay) {
   const std::vector<IndexEntry> kept = Entries(0, 100);
   const std::vector<IndexEntry> failed = Entries(100, 100);

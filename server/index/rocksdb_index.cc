@@ -287,7 +287,7 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
   absl::Status status = Write(repository, writes, added_count);
   // Still with the stripes, so that whoever has them next knows of it.
   if (added_count > 0) last_writes_.Note(sorted);
-  // Nothing of it is there, says RocksDB, which takes no more writes then. It is not relied on.
+  // That nothing of it is there, or ever will be, is not relied on.
   if (!status.ok()) last_writes_.DisbelieveAll();
   return status;
 }

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -51,13 +52,14 @@ class TableGate {
 };
 
 inline bool IsTable(const std::string& name) { return name.ends_with(".sst"); }
+inline bool IsLog(const std::string& name) { return name.ends_with(".log"); }
 
 class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  // `gate` may be null.
+  // `gate` and `before` may be null.
   FaultyFile(std::unique_ptr<rocksdb::FSWritableFile> file, const std::atomic<Fault>& fault,
-             TableGate* gate)
-      : FSWritableFileOwnerWrapper(std::move(file)), fault_(fault), gate_(gate) {}
+             TableGate* gate, const std::function<void()>* before)
+      : FSWritableFileOwnerWrapper(std::move(file)), fault_(fault), gate_(gate), before_(before) {}
 
   rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                            rocksdb::IODebugContext* context) override {
@@ -84,6 +86,7 @@ class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
  private:
   rocksdb::IOStatus WriteFault() const {
     if (gate_ != nullptr) gate_->Pass();
+    if (before_ != nullptr && *before_) (*before_)();
     switch (fault_.load()) {
       case Fault::kNoSpace:
         return rocksdb::IOStatus::NoSpace("test: disk full");
@@ -96,6 +99,7 @@ class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
 
   const std::atomic<Fault>& fault_;
   TableGate* const gate_;
+  const std::function<void()>* const before_;
 };
 
 inline rocksdb::IOStatus ReadFault(Fault fault) {
@@ -144,7 +148,8 @@ class FaultyFileSystem : public rocksdb::FileSystemWrapper {
     const rocksdb::IOStatus status =
         FileSystemWrapper::NewWritableFile(name, options, &real, context);
     if (!status.ok()) return status;
-    *file = std::make_unique<FaultyFile>(std::move(real), fault_, IsTable(name) ? &gate_ : nullptr);
+    *file = std::make_unique<FaultyFile>(std::move(real), fault_, IsTable(name) ? &gate_ : nullptr,
+                                         IsLog(name) ? &before_log_ : nullptr);
     return status;
   }
   rocksdb::IOStatus NewRandomAccessFile(const std::string& name,
@@ -168,11 +173,15 @@ class FaultyFileSystem : public rocksdb::FileSystemWrapper {
   }
 
   void Set(Fault fault) { fault_ = fault; }
+  // `call` is made before each write to a log, by the thread that writes: nobody sees it yet. Set
+  // while nothing is written.
+  void BeforeLogWrites(std::function<void()> call) { before_log_ = std::move(call); }
   TableGate& table_gate() { return gate_; }
 
  private:
   std::atomic<Fault> fault_{Fault::kNone};
   TableGate gate_;
+  std::function<void()> before_log_;
 };
 
 }  // namespace kerf
