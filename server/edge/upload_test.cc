@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/test_seed.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/server.h"
@@ -111,8 +112,9 @@ TEST_P(UploadTest, ManySmallFilesInFewMessages) {
   Random random(TestSeed());
   const v1::Open open = OpenFor("home");
   std::vector<std::string> contents;
-  contents.reserve(1000);
-  for (int index = 0; index < 1000; ++index) {
+  constexpr int kFiles = kIsSanitized ? 250 : 1000;
+  contents.reserve(kFiles);
+  for (int index = 0; index < kFiles; ++index) {
     contents.push_back(RandomContent(random.OneIn(10) ? 0 : random.Below(30'000), random.Next()));
   }
   TestUpload upload(channel_);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "rocksdb/db.h"
@@ -26,7 +27,7 @@ namespace kerf {
 namespace {
 
 constexpr std::size_t kKeyCount = 250;
-constexpr int kOpeningCount = 40;
+constexpr int kOpeningCount = kIsSanitized ? 12 : 40;
 constexpr int kStepsOfOpening = 150;
 constexpr std::size_t kMaxOpenCount = 4;
 constexpr std::size_t kPrefixBytes = 2;

@@ -1,14 +1,11 @@
 #include "server/index/rocksdb_index.h"
 
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,10 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/index_costs.h"
 #include "base/random.h"
 #include "base/strings.h"
-#include "base/units.h"
 #include "base/wait_for.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
@@ -30,58 +25,24 @@
 #include "server/index/codec.h"
 #include "server/index/rocksdb_store.h"
 #include "server/index/testing/conformance.h"
+#include "server/index/testing/rocksdb_folder.h"
 
 namespace kerf {
 namespace {
 
-// Small enough that a test flushes and compacts.
-RocksDbIndexOptions SmallOptions() {
-  return {.block_cache_bytes = kMiB, .memtable_bytes = 256 * kKiB};
-}
-
-// The same in a test and in the copy of this program that a death test starts.
-std::string FolderOf(const std::string& name) {
-  const char* root = std::getenv("TEST_TMPDIR");
-  const std::string folder = Cat(root != nullptr ? root : "/tmp", "/kerf_rocksdb_index_test");
-  std::filesystem::create_directories(folder);
-  return Cat(folder, "/", name);
-}
-
-// A folder that is gone when the object goes.
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(FolderOf(name)) {
-    std::filesystem::remove_all(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::unique_ptr<Index> Open(const std::string& path) {
-  auto index = OpenRocksDbIndex(path, SmallOptions());
-  EXPECT_TRUE(index.ok()) << index.status();
-  return index.ok() ? *std::move(index) : nullptr;
-}
-
 IndexBackend RocksDbBackend() {
   static std::atomic<int> number{0};
-  const auto folder = std::make_shared<std::unique_ptr<Folder>>();
+  const auto folder = std::make_shared<std::unique_ptr<RocksDbFolder>>();
   return {
       .create =
           [folder] {
-            *folder = std::make_unique<Folder>(Cat("conformance", ++number));
-            return Open((*folder)->path());
+            *folder = std::make_unique<RocksDbFolder>(Cat("conformance", ++number));
+            return OpenSmall((*folder)->path());
           },
       .reopen =
           [folder](std::unique_ptr<Index> index) {
             index.reset();
-            return Open((*folder)->path());
+            return OpenSmall((*folder)->path());
           },
   };
 }
@@ -115,7 +76,7 @@ std::uint64_t CountHits(Index& index, std::uint64_t epoch, const std::vector<Ind
 }
 
 void WriteAndDie(const std::string& path) {
-  const std::unique_ptr<Index> index = Open(path);
+  const std::unique_ptr<Index> index = OpenSmall(path);
   for (std::uint64_t first = 0; first < 30'000; first += 500) {
     if (!WaitFor(index->Commit(kRepository, 3, Entries(first, 500), false)).ok()) std::_Exit(1);
   }
@@ -130,7 +91,7 @@ TEST(RocksDbIndexDeathTest, AKilledProcessLosesNothing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::string path = FolderOf("killed");
   EXPECT_EXIT(WriteAndDie(path), ::testing::KilledBySignal(SIGKILL), "");
-  const std::unique_ptr<Index> index = Open(path);
+  const std::unique_ptr<Index> index = OpenSmall(path);
   EXPECT_EQ(CountHits(*index, 4, Entries(0, 1000)), 0u);
   EXPECT_EQ(CountHits(*index, 4, Entries(1000, 29'010)), 29'010u);
   EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, 29'010u);
@@ -139,9 +100,9 @@ TEST(RocksDbIndexDeathTest, AKilledProcessLosesNothing) {
 }
 
 TEST(RocksDbIndexTest, SaysThatAnotherHasItOpen) {
-  const Folder folder("locked");
-  const std::unique_ptr<Index> index = Open(folder.path());
-  const auto second = OpenRocksDbIndex(folder.path(), SmallOptions());
+  const RocksDbFolder folder("locked");
+  const std::unique_ptr<Index> index = OpenSmall(folder.path());
+  const auto second = OpenRocksDbIndex(folder.path(), SmallRocksDbOptions());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(MessageOf(second.status()).find(folder.path()), std::string_view::npos);
   EXPECT_NE(MessageOf(second.status()).find("already open"), std::string_view::npos);
@@ -150,9 +111,9 @@ TEST(RocksDbIndexTest, SaysThatAnotherHasItOpen) {
 // docs/adr/0025. The name of what it has in memory is in a file that nobody reads, and is left
 // whole.
 TEST(RocksDbIndexTest, ItsMemtablesDoNotSort) {
-  const Folder folder("memtables");
+  const RocksDbFolder folder("memtables");
   {
-    const auto database = OpenRocksDb(folder.path(), SmallOptions());
+    const auto database = OpenRocksDb(folder.path(), SmallRocksDbOptions());
     ASSERT_TRUE(database.ok()) << database.status();
     EXPECT_STREQ((*database)->GetOptions().memtable_factory->Name(), "kerf.hashed");
   }
@@ -166,37 +127,37 @@ TEST(RocksDbIndexTest, ItsMemtablesDoNotSort) {
 }
 
 TEST(RocksDbIndexTest, NeedsAParentFolder) {
-  const Folder folder("missing");
-  const auto index = OpenRocksDbIndex(folder.path() + "/deeper/still", SmallOptions());
+  const RocksDbFolder folder("missing");
+  const auto index = OpenRocksDbIndex(folder.path() + "/deeper/still", SmallRocksDbOptions());
   EXPECT_EQ(index.status().code(), absl::StatusCode::kNotFound) << index.status();
 }
 
 // Writes past kerf, as a disk or another program might.
 void Put(const std::string& path, const std::string& key, const std::string& value) {
-  const auto database = OpenRocksDb(path, SmallOptions());
+  const auto database = OpenRocksDb(path, SmallRocksDbOptions());
   ASSERT_TRUE(database.ok()) << database.status();
   ASSERT_TRUE((*database)->Put(rocksdb::WriteOptions(), key, value).ok());
 }
 
 TEST(RocksDbIndexTest, RefusesANewerFormat) {
-  const Folder folder("newer");
-  Open(folder.path());
+  const RocksDbFolder folder("newer");
+  OpenSmall(folder.path());
   Put(folder.path(), std::string(index_codec::kFormatKey),
       index_codec::EncodeNumber(index_codec::kFormatVersion + 1));
-  const auto index = OpenRocksDbIndex(folder.path(), SmallOptions());
+  const auto index = OpenRocksDbIndex(folder.path(), SmallRocksDbOptions());
   EXPECT_EQ(index.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(MessageOf(index.status()).find("format 2"), std::string_view::npos);
 }
 
 TEST(RocksDbIndexTest, RefusesADatabaseThatIsNotKerfs) {
-  const Folder folder("foreign");
+  const RocksDbFolder folder("foreign");
   rocksdb::Options options;
   options.create_if_missing = true;
   rocksdb::DB* foreign = nullptr;
   ASSERT_TRUE(rocksdb::DB::Open(options, folder.path(), &foreign).ok());
   ASSERT_TRUE(foreign->Put(rocksdb::WriteOptions(), "key", "value").ok());
   delete foreign;
-  EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallOptions()).status().code(),
+  EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallRocksDbOptions()).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
@@ -209,10 +170,10 @@ TEST(RocksDbIndexTest, CorruptValuesAreDataLoss) {
   const std::string good = index_codec::EncodeEntry({1, 2, "a"});
   for (const std::string& bad :
        {std::string(), std::string("garbage"), good + "x", good.substr(0, good.size() - 1)}) {
-    const Folder folder("corrupt");
-    Open(folder.path());
+    const RocksDbFolder folder("corrupt");
+    OpenSmall(folder.path());
     Put(folder.path(), key, bad);
-    const std::unique_ptr<Index> index = Open(folder.path());
+    const std::unique_ptr<Index> index = OpenSmall(folder.path());
     LookupResult result;
     EXPECT_EQ(
         WaitFor(index->Lookup(kRepository, 1, std::span(&digest, 1), std::span(&result, 1))).code(),
@@ -224,60 +185,23 @@ TEST(RocksDbIndexTest, CorruptValuesAreDataLoss) {
 }
 
 TEST(RocksDbIndexTest, CorruptNumbersAreDataLoss) {
-  const Folder folder("corrupt_numbers");
-  Open(folder.path());
+  const RocksDbFolder folder("corrupt_numbers");
+  OpenSmall(folder.path());
   Put(folder.path(), index_codec::RepositoryKey(index_codec::KeyKind::kEntryCount, kRepository),
       "?");
   {
-    const std::unique_ptr<Index> index = Open(folder.path());
+    const std::unique_ptr<Index> index = OpenSmall(folder.path());
     EXPECT_EQ(WaitFor(index->Stats(kRepository)).status().code(), absl::StatusCode::kDataLoss);
   }
   Put(folder.path(), index_codec::RepositoryKey(index_codec::KeyKind::kEpoch, kRepository), "?");
-  EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallOptions()).status().code(),
+  EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallRocksDbOptions()).status().code(),
             absl::StatusCode::kDataLoss);
 }
 
-// What an index takes of this process's memory once it is open.
-std::size_t BytesOfOpen(const std::string& path) {
-  const std::size_t before = mallinfo2().uordblks;
-  const std::unique_ptr<Index> index = Open(path);
-  // A repository that is in the middle.
-  const auto stats = WaitFor(index->Stats({Cat("photos-", 10'000), DigestAlgorithm::kBlake3}));
-  EXPECT_TRUE(stats.ok()) << stats.status();
-  return mallinfo2().uordblks - before;
-}
-
-TEST(RocksDbIndexTest, NamesTakeNoMemory) {
-  constexpr int kNameCount = 100'000;
-  const Folder none("no_names");
-  const Folder many("many_names");
-  for (const Folder* folder : {&none, &many}) Open(folder->path());
-  BytesOfOpen(none.path());
-  const std::size_t bytes_without = BytesOfOpen(none.path());
-  {
-    auto written = OpenRocksDb(many.path(), SmallOptions());
-    ASSERT_TRUE(written.ok()) << written.status();
-    for (int number = 0; number < kNameCount; ++number) {
-      const RepositoryId repository{Cat("photos-", number), DigestAlgorithm::kBlake3};
-      const std::string key = index_codec::RepositoryKey(index_codec::KeyKind::kEpoch, repository);
-      ASSERT_TRUE((*written)->Put(rocksdb::WriteOptions(), key, index_codec::EncodeNumber(3)).ok());
-    }
-    rocksdb::FlushOptions flush;
-    ASSERT_TRUE((*written)->Flush(flush).ok());
-  }
-  const std::size_t bytes_with = BytesOfOpen(many.path());
-  std::printf("%zu bytes without names, %zu with %d\n", bytes_without, bytes_with, kNameCount);
-  // What it caches of its files has a bound of its own.
-  EXPECT_LE(bytes_with, bytes_without + 2 * SmallOptions().block_cache_bytes);
-  const std::unique_ptr<Index> index = Open(many.path());
-  EXPECT_EQ(
-      WaitFor(index->Stats({Cat("photos-", kNameCount - 1), DigestAlgorithm::kBlake3}))->epoch, 3u);
-}
-
 TEST(RocksDbIndexTest, ADamagedFileIsDataLossOrRefused) {
-  const Folder folder("damaged");
+  const RocksDbFolder folder("damaged");
   {
-    const std::unique_ptr<Index> index = Open(folder.path());
+    const std::unique_ptr<Index> index = OpenSmall(folder.path());
     ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, Entries(0, 20'000), false)).ok());
   }
   std::uint64_t damaged_count = 0;
@@ -287,7 +211,7 @@ TEST(RocksDbIndexTest, ADamagedFileIsDataLossOrRefused) {
     ++damaged_count;
   }
   ASSERT_GT(damaged_count, 0u);
-  const auto index = OpenRocksDbIndex(folder.path(), SmallOptions());
+  const auto index = OpenRocksDbIndex(folder.path(), SmallRocksDbOptions());
   EXPECT_EQ(index.status().code(), absl::StatusCode::kDataLoss) << index.status();
 }
 
@@ -295,13 +219,13 @@ TEST(RocksDbIndexTest, ADamagedFileIsDataLossOrRefused) {
 // kerfd that writes them so, as 0.1.0 does, reads them.
 TEST(RocksDbIndexTest, FiltersAndIndexesLieInParts) {
   constexpr std::uint64_t kEntries = 20'000;
-  const Folder folder("parts");
+  const RocksDbFolder folder("parts");
   {
-    const std::unique_ptr<Index> index = Open(folder.path());
+    const std::unique_ptr<Index> index = OpenSmall(folder.path());
     ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, Entries(0, kEntries), false)).ok());
   }
   {
-    const auto written = OpenRocksDb(folder.path(), SmallOptions());
+    const auto written = OpenRocksDb(folder.path(), SmallRocksDbOptions());
     ASSERT_TRUE(written.ok()) << written.status();
     ASSERT_TRUE((*written)->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
     rocksdb::TablePropertiesCollection tables;
@@ -329,8 +253,8 @@ TEST(RocksDbIndexTest, FiltersAndIndexesLieInParts) {
 }
 
 TEST(RocksDbIndexTest, SyncedCommitsAreCommits) {
-  const Folder folder("synced");
-  RocksDbIndexOptions options = SmallOptions();
+  const RocksDbFolder folder("synced");
+  RocksDbIndexOptions options = SmallRocksDbOptions();
   options.sync_commits = true;
   const auto index = OpenRocksDbIndex(folder.path(), options);
   ASSERT_TRUE(index.ok()) << index.status();
@@ -338,47 +262,12 @@ TEST(RocksDbIndexTest, SyncedCommitsAreCommits) {
   EXPECT_EQ(CountHits(**index, 1, Entries(0, 2000)), 2000u);
 }
 
-// What who plans reckons with (base/index_costs.h): here of a name of 32 characters.
-TEST(RocksDbIndexTest, AnEntryCostsWhatIsSaid) {
-  const RocksDbIndexOptions usual;
-  EXPECT_EQ(usual.block_cache_bytes, index_costs::kEmbeddedBlockCacheBytes);
-  EXPECT_EQ(usual.memtable_bytes, index_costs::kEmbeddedMemtableBytes);
-  EXPECT_EQ(usual.max_open_files, static_cast<int>(index_costs::kEmbeddedOpenFiles));
-  constexpr std::uint64_t kEntries = 100'000;
-  constexpr std::size_t kBatch = 4'000;
-  const RepositoryId repository{std::string(32, 'f'), DigestAlgorithm::kBlake3};
-  const Folder folder("costs");
-  {
-    const std::unique_ptr<Index> index = Open(folder.path());
-    Random random(1);
-    std::vector<IndexEntry> entries(kBatch);
-    for (std::uint64_t done = 0; done < kEntries; done += kBatch) {
-      for (IndexEntry& entry : entries) {
-        random.Fill(entry.digest.bytes);
-        entry.length_bytes = 8'192;
-        entry.locator.resize(20);
-        random.Fill(std::span(reinterpret_cast<std::uint8_t*>(entry.locator.data()), 20));
-      }
-      ASSERT_TRUE(WaitFor(index->Commit(repository, 1'000, entries, false)).ok());
-    }
-  }
-  const auto database = OpenRocksDb(folder.path(), SmallOptions());
-  ASSERT_TRUE(database.ok()) << database.status();
-  ASSERT_TRUE((*database)->CompactRange({}, nullptr, nullptr).ok());
-  std::uint64_t table_bytes = 0;
-  ASSERT_TRUE(
-      (*database)->GetIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &table_bytes));
-  const double bytes = static_cast<double>(table_bytes) / kEntries;
-  std::printf("%.1f bytes an entry\n", bytes);
-  EXPECT_NEAR(bytes, index_costs::kEmbeddedDiskBytes, 0.05 * index_costs::kEmbeddedDiskBytes);
-}
-
 // As of the index in memory, and of what a start finds.
 TEST(RocksDbIndexTest, OneThatIsClosedHasNoEpochForTheTotals) {
-  const Folder folder("closed");
+  const RocksDbFolder folder("closed");
   const RepositoryId dropped{"dropped", DigestAlgorithm::kBlake3};
   for (const bool is_first : {true, false}) {
-    auto index = OpenRocksDbIndex(folder.path(), SmallOptions());
+    auto index = OpenRocksDbIndex(folder.path(), SmallRocksDbOptions());
     ASSERT_TRUE(index.ok()) << index.status();
     if (is_first) {
       ASSERT_TRUE(WaitFor((*index)->AdvanceEpoch({"home", DigestAlgorithm::kBlake3}, 7, 0)).ok());

@@ -122,7 +122,8 @@ TEST(ChainCheckTest, EveryChangedByteIsFound) {
 TEST(ChainCheckTest, EveryRemovedOrAddedByteIsFound) {
   const Log log(kLongerLineCount);
   const std::string text = log.text();
-  for (std::size_t place = 0; place < text.size(); ++place) {
+  constexpr std::size_t kStep = kIsSanitized ? 3 : 1;
+  for (std::size_t place = Random(TestSeed()).Below(kStep); place < text.size(); place += kStep) {
     std::string changed = text;
     changed.erase(place, 1);
     EXPECT_THAT(Check({changed}).findings, testing::Not(IsEmpty())) << place;

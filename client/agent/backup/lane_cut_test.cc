@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/agent/backup/testing/resuming_lane_test.h"
@@ -25,6 +26,9 @@ namespace kerf::agent {
 namespace {
 
 using ::testing::HasSubstr;
+
+// Each round hashes megabytes several times: of many, some under a sanitizer.
+constexpr int kRandomRounds = kIsSanitized ? 15 : 60;
 
 class LaneCutTest : public ResumingLaneTest {
  protected:
@@ -109,7 +113,7 @@ TEST_F(LaneCutTest, EveryMomentIsSurvived) {
 }
 
 TEST_F(LaneCutTest, RandomLossesChangeNothing) {
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < kRandomRounds; ++round) {
     Reset();
     const std::vector<std::string> files = SomeFiles();
     std::mutex mutex;

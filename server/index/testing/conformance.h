@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "server/index/index.h"
 
 namespace kerf {
@@ -29,14 +30,16 @@ struct IndexBackend {
   // A commit is carried out in parts: one that is refused may have written what the fence had not
   // reached yet.
   bool commits_in_parts = false;
-  // How many rounds tests of many rounds have, of 100: fewer where each takes long.
+  // How many rounds tests of many rounds have, of 100: fewer where each takes long. A sanitizer makes
+  // each take long, too.
   int effort_percent = 100;
 
   bool MayHaveRepeated() const { return may_have_repeated && may_have_repeated(); }
 
   template <typename Count>
   Count Rounds(Count count) const {
-    return count * static_cast<Count>(effort_percent) / 100;
+    const Count parts = kIsSanitized ? 400 : 100;
+    return (count * static_cast<Count>(effort_percent) + parts - 1) / parts;
   }
 };
 
