@@ -1,6 +1,6 @@
 // What an entry of a server's index costs, and where an index of one shape ends, for who reckons
 // with it on either side of the wire (`kerf plan`, `kerf analyze`). Each figure is held by a test
-// that measures the index itself, or compares with what it is made of: RocksDbIndexTest.
+// that measures the index itself, or compares with what it is made of: RocksDbIndexCostTest.
 // AnEntryCostsWhatIsSaid, RedisCostTest.AnEntryCostsWhatIsSaid.
 #pragma once
 
