@@ -30,8 +30,8 @@ struct IndexBackend {
   // A commit is carried out in parts: one that is refused may have written what the fence had not
   // reached yet.
   bool commits_in_parts = false;
-  // How many rounds tests of many rounds have, of 100: fewer where each takes long. A sanitizer makes
-  // each take long, too.
+  // How many rounds tests of many rounds have, of 100: fewer where each takes long. A sanitizer
+  // makes each take long, too.
   int effort_percent = 100;
 
   bool MayHaveRepeated() const { return may_have_repeated && may_have_repeated(); }
