@@ -89,7 +89,7 @@ void WriteAndDie(const std::string& path) {
 TEST(RocksDbIndexDeathTest, AKilledProcessLosesNothing) {
   // Runs the program again, so that RocksDB's threads are not forked.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const std::string path = FolderOf("killed");
+  const std::string path = RocksDbFolder::PathOf("killed");
   EXPECT_EXIT(WriteAndDie(path), ::testing::KilledBySignal(SIGKILL), "");
   const std::unique_ptr<Index> index = OpenSmall(path);
   EXPECT_EQ(CountHits(*index, 4, Entries(0, 1000)), 0u);

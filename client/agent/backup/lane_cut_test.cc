@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/agent/backup/testing/resuming_lane_test.h"
@@ -26,9 +25,6 @@ namespace kerf::agent {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Each round hashes megabytes several times: of many, some under a sanitizer.
-constexpr int kRandomRounds = kIsSanitized ? 15 : 60;
 
 class LaneCutTest : public ResumingLaneTest {
  protected:

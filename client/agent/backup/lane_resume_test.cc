@@ -17,7 +17,6 @@
 
 #include "base/limits.h"
 #include "base/random.h"
-#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "client/agent/backup/testing/resuming_lane_test.h"
 
@@ -27,9 +26,6 @@ namespace {
 using client::FakeServer;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Each round hashes megabytes several times: of many, some under a sanitizer.
-constexpr int kRandomRounds = kIsSanitized ? 15 : 60;
 
 class LaneResumeTest : public ResumingLaneTest {};
 

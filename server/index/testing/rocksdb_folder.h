@@ -21,18 +21,10 @@ inline RocksDbIndexOptions SmallRocksDbOptions() {
   return {.block_cache_bytes = kMiB, .memtable_bytes = 256 * kKiB};
 }
 
-// The same in a test and in the copy of this program that a death test starts.
-inline std::string FolderOf(const std::string& name) {
-  const char* root = std::getenv("TEST_TMPDIR");
-  const std::string folder = Cat(root != nullptr ? root : "/tmp", "/kerf_rocksdb_index_test");
-  std::filesystem::create_directories(folder);
-  return Cat(folder, "/", name);
-}
-
 // A folder that is gone when the object goes.
 class RocksDbFolder {
  public:
-  explicit RocksDbFolder(const std::string& name) : path_(FolderOf(name)) {
+  explicit RocksDbFolder(const std::string& name) : path_(PathOf(name)) {
     std::filesystem::remove_all(path_);
   }
   ~RocksDbFolder() { std::filesystem::remove_all(path_); }
@@ -40,6 +32,14 @@ class RocksDbFolder {
   RocksDbFolder& operator=(const RocksDbFolder&) = delete;
 
   const std::string& path() const { return path_; }
+
+  // The same in a test and in the copy of this program that a death test starts.
+  static std::string PathOf(const std::string& name) {
+    const char* root = std::getenv("TEST_TMPDIR");
+    const std::string folder = Cat(root != nullptr ? root : "/tmp", "/kerf_rocksdb_index_test");
+    std::filesystem::create_directories(folder);
+    return Cat(folder, "/", name);
+  }
 
  private:
   std::string path_;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/agent/backup/lane.h"
@@ -69,6 +70,9 @@ class StoringTaker final : public ChunkTaker {
 class ResumingLaneTest : public ::testing::Test {
  protected:
   static constexpr char kProfile[] = "fastcdc2020:min=2048,avg=8192,max=32768,level=1";
+
+  // Each round hashes megabytes several times: of many, some under a sanitizer.
+  static constexpr int kRandomRounds = kIsSanitized ? 15 : 60;
 
   // By which LosingServer cuts indeed.
   static constexpr char kServersRule[] = "fixed:size=4096";
